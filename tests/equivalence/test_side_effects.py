@@ -214,7 +214,7 @@ class Cache:
             rows.flush()
         self.rows = np.array(np.memmap(path, dtype="float32", mode="r", shape=(n, 3)))
 def fetch(url):
-    target = url.split("/")[-1] + ".copy"
+    target = os.path.join(".", url.split("/")[-1] + ".copy")
     if os.path.isfile(target):
         return target
     with urllib.request.urlopen(url) as source, open(target, "wb") as output:

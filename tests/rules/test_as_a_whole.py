@@ -169,6 +169,43 @@ def test_a_call_that_leaves_something_behind_needs_a_person(old: str, new: str) 
     assert not any("call_on_main_process" in file.after.decode() for file in after.files)
 
 
+#: What a function may do to what it was given, or to what it names, where nobody else sees it.
+HIDDEN = {
+    "numbers in place": ("x -= x.mean(0)", "np.random.rand(8, 4)"),
+    "sorted in place": ("x.sort()", "np.random.rand(8)"),
+    "a list below a dictionary": ("x['a']['b'] = 3", "json.load(open('settings.json'))"),
+    "another's shuffle": ("random.Random(0).shuffle(x)", "[1, 2, 3]"),
+    "a generator": ("torch.randperm(8, generator=x)", "torch.Generator()"),
+    "an iterator": ("next(x)", "iter([1, 2, 3])"),
+    "a view": ("np.asarray(x)[0] = 3", "np.random.rand(8)"),
+    "into an output": ("np.clip(x, 0, 1, out=x)", "np.random.rand(8)"),
+    "zeros": ("x.add_(1)", "torch.zeros(4)"),
+    "the attributes of an object": ("x.__dict__.update(rate=1)", "argparse.Namespace(rate=0)"),
+    "frozen": ("x.eval()", "nn.Dropout()"),
+    "a helper of its own": ("add(x)", "[1]"),
+    "in a row": ("[y.append(1) for y in x]", "[[1]]"),
+    "each of them": ("for y in x: y.append(1)", "[[1]]"),
+    "by another name": ("y = x; y.append(1)", "[1]"),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_what_may_change_in_a_function_needs_a_person(name: str) -> None:
+    line, given = HIDDEN[name]
+    function = SETTINGS.replace("anew=False", "x").replace(" and not anew", "")
+    function = function.replace("    path =", f"    {line}\n    path =")
+    helper = "import argparse\n\n\ndef add(rows):\n    rows += [1]\n\n\n"
+    before = of(f"{helper}{function}\n\nx = {given}\ntold = settings('net', x)\nprint(x)\n")
+    assert not any("call_on_main_process" in file.after.decode() for file in conversion_of(before).files)
+
+
+@pytest.mark.parametrize("given", ["seen", "(n for n in [1])", "open('note.txt')", "np.load('a.npz', mmap_mode='r+')"])
+def test_what_is_no_data_of_its_own_is_not_sent(given: str) -> None:
+    """A generator cannot be; of a list that the module has, too, rank 0 would have the very one, the others a copy."""
+    before = of(f"seen = []\n\n\n{SETTINGS.replace('return found', f'return {given}')}\n\ntold = settings('net')\n")
+    assert not any("call_on_main_process" in file.after.decode() for file in conversion_of(before).files)
+
+
 def test_what_is_done_piece_by_piece_stays_so() -> None:
     kept = "if not os.path.exists('note.txt'):\n    with open('note.txt', 'w') as note:\n        note.write('done')\n"
     after = converted(of(kept + "print(open('note.txt').read())\n"))

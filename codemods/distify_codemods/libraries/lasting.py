@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distify_codemods.libraries import outside, torch_nn
+from distify_codemods.libraries import outside
 
 #: What is another thing for the rest of the process: where it is, what it was told, how its libraries work.
 _OF_THE_PROCESS = (
@@ -32,16 +32,16 @@ _CHANGING = frozenset(
 #: Of what these made, methods change nothing, but for what draws.
 _KEEP_NOTHING = ("threading.", "pathlib.", "os.path.", "re.", "logging.", "loguru.", "string.", "datetime.", "hashlib.")
 _DATA = (
-    "builtins.", "numpy.", "torch.", "pandas.", "json.", "yaml.", "os.", "pathlib.", "csv.", "pickle.", "hashlib.",
-    "re.", "datetime.", "time.", "glob.", "math.", "collections.", "copy.", "itertools.", "string.", "random.",
-    "shutil.", "tempfile.mkdtemp", "PIL.Image.", "scipy.", "sklearn.model_selection.",
+    "builtins.", "os.path.", "os.listdir", "json.load", "yaml.", "pathlib.", "pickle.load", "hashlib.", "datetime.",
+    "time.", "math.", "copy.", "collections.OrderedDict", "collections.Counter", "torch.load", "torch.tensor",
+    "torch.stack", "torch.cat", "torch.from_numpy", "numpy.array", "numpy.stack", "numpy.concatenate", "shutil.",
 )  # fmt: skip
-#: Of these, what holds on to something of its process, or is a part of training.
+#: Of these, what holds on to something of its process, or is gone through once.
 _NO_DATA = (
     "builtins.open", "builtins.iter", "builtins.map", "builtins.zip", "builtins.filter", "builtins.super",
-    "itertools.", "csv.reader", "csv.writer", "csv.DictReader", "csv.DictWriter", "os.popen", "os.scandir", "os.walk",
-    "glob.iglob", "os.fdopen", "numpy.memmap", "random.Random", "numpy.random.", "torch.Generator", "torch.jit.",
+    "builtins.enumerate", "builtins.reversed", "hashlib.new", "hashlib.md5", "hashlib.sha",
 )  # fmt: skip
+_HANDLES = ("open", "glob", "rglob", "iterdir", "keys", "values", "items")
 
 
 def changes_the_process(name: str) -> bool:
@@ -72,6 +72,57 @@ def is_of_a_thread(name: str) -> bool:
 
 def is_data(name: str) -> bool:
     """Whether what a function of a library returns can be sent to other processes, and is there what it was here."""
-    if name.startswith(_NO_DATA) or (name.startswith(torch_nn.OF_TRAINING) and name != "torch.load"):
+    if name.startswith(_NO_DATA) or name.rpartition(".")[2] in _HANDLES:
         return False
     return name.startswith(_DATA) or outside.asks(name)
+
+
+#: Functions that make something new of what they are given, and leave that as it was.
+_LOOKS = frozenset(
+    [*(f"builtins.{name}" for name in "len list tuple sorted set frozenset dict range enumerate str int float bool "
+       "min max sum print repr format abs round any all isinstance type hash open".split()),
+     "json.dump", "json.dumps", "pickle.dump", "pickle.dumps", "numpy.array", "torch.tensor", "copy.deepcopy",
+     "numpy.save", "torch.save", "numpy.savez", "numpy.savez_compressed"]
+)  # fmt: skip
+#: Methods of texts and paths, which no list, dictionary, array or tensor has for something else.
+_ANEW = frozenset(
+    "split rsplit strip lstrip rstrip lower upper startswith endswith format encode decode exists is_file is_dir "
+    "resolve joinpath with_suffix with_name as_posix absolute expanduser read_text read_bytes write_text write_bytes "
+    "mkdir isoformat strftime hexdigest partition rpartition zfill".split()
+)
+#: What makes texts, numbers and paths.
+_TEXTS = (
+    "os.path.",
+    "pathlib.",
+    "builtins.str",
+    "builtins.int",
+    "builtins.float",
+    "builtins.len",
+    "datetime.",
+    "time.",
+)
+
+
+def only_looks(name: str) -> bool:
+    """Whether a function leaves what it is given as it was, and gives none of it back."""
+    return name in _LOOKS or name.startswith(("os.path.", "pathlib."))
+
+
+def makes_anew(method: str) -> bool:
+    """Whether a method is one of texts or paths alone, and makes something new."""
+    return method in _ANEW
+
+
+def is_a_text(name: str) -> bool:
+    """Whether what a function of a library makes is a text, a number or a path, which nothing can change."""
+    return name.startswith(_TEXTS)
+
+
+def counts(name: str) -> bool:
+    """Whether a function returns a number, whatever it is given."""
+    return name in ("builtins.len", "builtins.int", "builtins.float", "os.cpu_count", "math.ceil", "math.floor")
+
+
+def counts_turns(name: str) -> bool:
+    """Whether what it returns gives one number after the other."""
+    return name == "builtins.range"

@@ -6,7 +6,6 @@ that would need a person, and all that it leaves behind is files and what it ret
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import libcst as cst
@@ -43,6 +42,7 @@ from distify_codemods.program import Module
 from distify_codemods.rules import attempts, handed_over, left_behind, rewrites
 from distify_codemods.rules.base import MAIN_FIRST, Context
 from distify_codemods.rules.once import is_used_later
+from distify_codemods.rules.own_things import OwnThings
 from distify_codemods.values import Value
 from distify_codemods.wholes import Whole
 
@@ -119,14 +119,9 @@ def _can_be_taken(context: Context, whole: Whole) -> bool:
         return False
     if _is_given_a_share(context.facts, whole) or any(refusals.was_converted(event.module) for event in inside):
         return False
-    if any(left_behind.changes_by_a_statement(context, whole, one) for one in _one_of_each(inside)):
-        return False
-    return all(left_behind.is_nothing(context, whole, event) for event in inside)
-
-
-def _one_of_each(events: list[Event]) -> Iterable[Event]:
-    """One for each function that they happen in."""
-    return {event.here.frame.node: event for event in events}.values()
+    return OwnThings(context.facts, whole).are_all() and all(
+        left_behind.is_nothing(context, whole, event) for event in inside
+    )
 
 
 def _is_given_a_share(facts: Facts, whole: Whole) -> bool:
@@ -184,15 +179,23 @@ def _is_one_of_data(context: Context, call: cst.Call) -> bool:
     """Whether a function of the script's own is called, and gives what can be sent to other processes."""
     called = context.facts.value(call.func).objs
     own = [obj.function if isinstance(obj, Bound) else obj for obj in called]
-    plain = bool(own) and all(isinstance(one, Function) and _is_plain(one.node) for one in own)
-    return plain and _is_data(context.facts.value(call))
+    return bool(own) and all(isinstance(one, Function) and _is_plain(context.facts, one.node) for one in own)
 
 
-def _is_plain(node: cst.CSTNode | None) -> bool:
-    """Neither a generator nor something that is waited for."""
+def _is_plain(facts: Facts, node: cst.CSTNode | None) -> bool:
+    """Neither a generator nor something that is waited for, and all that it returns is data."""
     if not isinstance(node, cst.FunctionDef) or node.asynchronous is not None:
         return False
-    return not any(isinstance(one, cst.Yield) for one in tree.walk(node.body))
+    inside = list(tree.walk(node.body))
+    given = [one.value for one in inside if isinstance(one, cst.Return) and one.value is not None]
+    return not any(isinstance(one, cst.Yield) for one in inside) and all(_is_written_data(facts, one) for one in given)
+
+
+def _is_written_data(facts: Facts, node: cst.BaseExpression) -> bool:
+    value = facts.value(node)
+    if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.IfExp, cst.BooleanOperation)):
+        return bool(value.objs) and _is_data(value)
+    return not isinstance(node, (cst.GeneratorExp, cst.Lambda, cst.Await, cst.NamedExpr)) and _is_data(value)
 
 
 def _is_data(value: Value, depth: int = 0) -> bool:

@@ -7,6 +7,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
 from distify_codemods.inside import root
 from distify_codemods.libraries import lasting
 from distify_codemods.libraries.quiet import is_quiet
@@ -54,23 +55,6 @@ def _makes_for_training(context: Context, event: Event) -> bool:
     return event in facts.backwards or not event.value.objs.isdisjoint(made)
 
 
-def changes_by_a_statement(context: Context, whole: Whole, event: Event) -> bool:
-    """Whether the function that it happens in binds names of another scope, takes something out of what was there
-    before, or adds to a list that it was given: `rows += more`.
-    """
-    text = whole.node if event.node in whole else event.here.frame.node
-    return any(_changes(context, whole, node) for node in tree.walk(text))
-
-
-def _changes(context: Context, whole: Whole, node: cst.CSTNode) -> bool:
-    if isinstance(node, cst.Del):
-        return not isinstance(node.target, cst.Name)
-    if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Name):
-        objs = context.facts.value(node.target).objs
-        return any(isinstance(obj, (*_CHANGE, External)) and not whole.makes(obj) for obj in objs)
-    return isinstance(node, (cst.Global, cst.Nonlocal))
-
-
 def _may_change(whole: Whole, event: Event, obj: Obj) -> bool:
     if whole.makes(obj):
         return False
@@ -94,13 +78,13 @@ def _is_fresh(context: Context, whole: Whole, event: Event) -> bool:
     if not isinstance(node, cst.Name):
         return False
     function = event.module.function(event.node)
-    place = _place_of_parameter(function, node.value)
+    place = place_of_parameter(function, node.value)
     if place is None or function is here or not isinstance(function, cst.FunctionDef):
         own = here if event.module is whole.module and function is whole.module.function(here) else function
-        return _is_made_in(context, event.module, own, node)
+        return is_made_in(context.facts, event.module, own, node)
     calls = [one for one in tree.walk(here) if isinstance(one, cst.Call)]
-    given = [one for call in calls for one in _given_to(function, call, place)]
-    return bool(given) and all(_is_made_in(context, whole.module, here, one) for one in given)
+    given = [one for call in calls for one in given_to(function, call, place)]
+    return bool(given) and all(is_made_in(context.facts, whole.module, here, one) for one in given)
 
 
 def _text(context: Context, whole: Whole) -> cst.CSTNode:
@@ -109,12 +93,12 @@ def _text(context: Context, whole: Whole) -> cst.CSTNode:
     return called.node if isinstance(called, Function) and called.node is not None else whole.node
 
 
-def _place_of_parameter(function: cst.CSTNode, name: str) -> int | None:
+def place_of_parameter(function: cst.CSTNode, name: str) -> int | None:
     given = function.params.params if isinstance(function, cst.FunctionDef) else ()
     return next((place for place, one in enumerate(given) if one.name.value == name), None)
 
 
-def _given_to(function: cst.FunctionDef, call: cst.Call, place: int) -> list[cst.BaseExpression | None]:
+def given_to(function: cst.FunctionDef, call: cst.Call, place: int) -> list[cst.BaseExpression | None]:
     """`f(a, b)`, `pool.submit(f, a, b)`: what a function gets for a parameter."""
     parts = (call.func, *(one.value for one in call.args))
     handed = [n for n, one in enumerate(parts) if isinstance(one, cst.Name) and one.value == function.name.value]
@@ -122,18 +106,18 @@ def _given_to(function: cst.FunctionDef, call: cst.Call, place: int) -> list[cst
     return [given[number + place] if number + place < len(given) else None for number in handed]
 
 
-def _is_made_in(context: Context, module: Module, here: cst.CSTNode, node: cst.BaseExpression | None) -> bool:
+def is_made_in(facts: Facts, module: Module, here: cst.CSTNode, node: cst.BaseExpression | None) -> bool:
     """Whether a name holds what a call of a library has made there, whichever way led to where it is read."""
     if not isinstance(node, cst.Name) or node not in module.parents:
         return False
     inside, bound = set(tree.walk(here)), module.flow(node).reaching(node)
-    return bool(bound) and all(one in inside and _is_a_librarys(context, module, one) for one in bound)
+    return bool(bound) and all(one in inside and _is_a_librarys(facts, module, one) for one in bound)
 
 
-def _is_a_librarys(context: Context, module: Module, target: cst.CSTNode) -> bool:
+def _is_a_librarys(facts: Facts, module: Module, target: cst.CSTNode) -> bool:
     """`target = numpy.zeros(n)`."""
     assigned = next((one for one in module.enclosing(target) if isinstance(one, cst.Assign)), None)
     if assigned is None or not isinstance(assigned.value, cst.Call):
         return False
-    called = context.facts.value(assigned.value.func).objs
+    called = facts.value(assigned.value.func).objs
     return bool(called) and all(isinstance(obj, Ref) for obj in called)
