@@ -186,6 +186,14 @@ HIDDEN = {
     "in a row": ("[y.append(1) for y in x]", "[[1]]"),
     "each of them": ("for y in x: y.append(1)", "[[1]]"),
     "by another name": ("y = x; y.append(1)", "[1]"),
+    "by one of two names": ("y = x if name else []; y.append(1)", "[1]"),
+    "in a list of the same things": ("for y in list(x): y['a'] = 1", "json.load(open('settings.json'))"),
+    "in order": ("sorted(x, key=str)[0].append(1)", "[[1], [2]]"),
+    "in a longer list": ("y = x + [[]]; y[0].append(1)", "json.load(open('settings.json'))"),
+    "in one more list": ("y = [x[0] for _ in name]; y[0].append(1)", "json.load(open('settings.json'))"),
+    "in parts": ("y, z = x.split(2); y.add_(1)", "torch.randn(4)"),
+    "by parts": ("x.partition(3)", "np.random.rand(8)"),
+    "by an object": ("Adding(x)", "[1]"),
 }
 
 
@@ -195,7 +203,15 @@ def test_what_may_change_in_a_function_needs_a_person(name: str) -> None:
     function = SETTINGS.replace("anew=False", "x").replace(" and not anew", "")
     function = function.replace("    path =", f"    {line}\n    path =")
     helper = "import argparse\n\n\ndef add(rows):\n    rows += [1]\n\n\n"
+    helper += "class Adding:\n    def __init__(self, rows):\n        rows += [1]\n\n\n"
     before = of(f"{helper}{function}\n\nx = {given}\ntold = settings('net', x)\nprint(x)\n")
+    assert not any("call_on_main_process" in file.after.decode() for file in conversion_of(before).files)
+
+
+def test_a_parameter_may_have_the_name_of_a_builtin() -> None:
+    function = SETTINGS.replace("anew=False", "list").replace(" and not anew", "")
+    function = function.replace("    path =", "    list.sort()\n    path =")
+    before = of(f"{function}\n\nx = np.random.rand(8)\ntold = settings('net', x)\n")
     assert not any("call_on_main_process" in file.after.decode() for file in conversion_of(before).files)
 
 

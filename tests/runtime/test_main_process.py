@@ -406,23 +406,30 @@ def test_what_all_ranks_have_read_is_forgotten() -> None:
         assert max(counts) - min(counts) < 80
 
 
-def _drawn_alone() -> list[float]:
+SOURCES: dict[str, Callable[[], float]] = {
+    "torch": lambda: float(torch.rand(())),
+    "Python": random.random,
+    "NumPy": lambda: float(np.random.rand()),
+}
+
+
+def _drawn_alone(name: str) -> list[float]:
+    """One number at a time, behind others: the state of a stream hardly moves then."""
+    draw = SOURCES[name]
     torch.manual_seed(3), random.seed(3), np.random.seed(3)
-
-    def draws() -> float:
-        return float(torch.rand(())) + random.random() + np.random.rand()
-
-    drawn = [rt.call_on_main_process(draws), draws()]
+    drawn = [draw(), rt.call_on_main_process(draw), draw()]
     with rt.main_process_first():
-        drawn.append(draws() if rt.is_main_process() else drawn[-1])
-    drawn.append(draws())
+        if rt.is_main_process():
+            draw()
+    drawn.append(draw())
     with rt.main_process_first():
-        drawn.append(draws())  # each of them, as where each node has a disk of its own
-    return [*drawn[:2], *drawn[3:], draws()]
+        drawn.append(draw())  # each of them, as where each node has a disk of its own
+    return [*drawn, draw()]
 
 
-def test_what_one_rank_draws_alone_all_have_drawn() -> None:
-    first, second, third = on_ranks(_drawn_alone, ranks=3)
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_one_rank_draws_alone_all_have_drawn(name: str) -> None:
+    first, second, third = on_ranks(_drawn_alone, name, ranks=3)
     assert first == second == third
     assert len(set(first)) == len(first)
 

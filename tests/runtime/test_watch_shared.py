@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from ranks import run_script
 
@@ -30,6 +32,7 @@ if sys.argv[1] != "another branch":
     rt.data_parallel(model)
 trained = other if sys.argv[1] in ("another model", "evaluated") else model
 optimizer = torch.optim.SGD(trained.parameters(), 0.01)
+samples = torch.randn(8, 8)
 for step in range(30 if sys.argv[1] != "few steps" else 8):
     optimizer.zero_grad()
     if sys.argv[1] == "another model" and step < 2:
@@ -37,7 +40,9 @@ for step in range(30 if sys.argv[1] != "few steps" else 8):
     if sys.argv[1] == "evaluated":
         with torch.no_grad():
             model(torch.randn(8, 8))
-    trained(torch.randn(8, 8)).square().mean().backward()
+    if sys.argv[1] == "one number more" and step == 3 and rt.rank() == 1:
+        torch.rand(1)
+    trained(samples).square().mean().backward()
     optimizer.step()
     if rt.is_main_process():
         torch.save(model.state_dict(), sys.argv[2])
@@ -54,3 +59,12 @@ def test_steps_in_which_nothing_is_shared_are_told_once(case: str, said: int, tm
     ended = run_script(TRAIN, case, f"{tmp_path}/model.pt")
     assert [(one.code, one.out) for one in ended] == [(0, "trained\n")] * 2, ended
     assert [one.err.count(SAID) for one in ended] == [said, 0]
+
+
+def test_a_rank_that_has_drawn_one_number_more_is_told(tmp_path: object) -> None:
+    """Of its stream, hardly anything moves by that."""
+    ended = run_script(TRAIN, "one number more", f"{tmp_path}/model.pt")[0]
+    assert ended.code == 1
+    assert re.search(
+        r"rank 1 and rank 0 do not draw the same random numbers any more after step [45] of SGD", ended.err
+    )

@@ -13,24 +13,10 @@ _OF_THE_PROCESS = (
     "torch.multiprocessing.set_", "multiprocessing.set_", "torch.hub.set_", "torch.optim.", "torch.jit.",
     "torch.compile", "torch.autograd.", "torch.utils.data.", "torch.seed", "numpy.set", "resource.setrlimit", "?",
 )  # fmt: skip
-#: What changes the first thing that it is given.
-_CHANGING_ARGUMENTS = (
-    "random.shuffle", "numpy.random.shuffle", "heapq.heap", "bisect.insort", "numpy.put", "numpy.copyto",
-    "numpy.place", "numpy.fill_diagonal", "torch.nn.init.", "operator.setitem", "operator.delitem", "operator.i",
-)  # fmt: skip
-#: Methods that leave the thing that they are asked of as it was.
-_READING = frozenset(
-    "get items keys values copy count index format join split strip lower upper replace startswith endswith encode "
-    "decode exists is_file is_dir resolve joinpath with_suffix with_name as_posix absolute expanduser glob rglob "
-    "iterdir read_text read_bytes write_text write_bytes mkdir touch open stat shape size dim tolist numpy cpu item "
-    "mean sum min max std len isoformat strftime info debug warning error critical exception log union intersection "
-    "difference issubset issuperset".split()
-)
+#: Methods by which parts of libraries are changed: `matplotlib.rcParams.update`, `nltk.data.path.append`.
 _CHANGING = frozenset(
     "append insert extend update setdefault pop popitem clear add remove discard sort reverse".split()
 )
-#: Of what these made, methods change nothing, but for what draws.
-_KEEP_NOTHING = ("threading.", "pathlib.", "os.path.", "re.", "logging.", "loguru.", "string.", "datetime.", "hashlib.")
 _DATA = (
     "builtins.", "os.path.", "os.listdir", "json.load", "yaml.", "pathlib.", "pickle.load", "hashlib.", "datetime.",
     "time.", "math.", "copy.", "collections.OrderedDict", "collections.Counter", "torch.load", "torch.tensor",
@@ -42,27 +28,29 @@ _NO_DATA = (
     "builtins.enumerate", "builtins.reversed", "hashlib.new", "hashlib.md5", "hashlib.sha",
 )  # fmt: skip
 _HANDLES = ("open", "glob", "rglob", "iterdir", "keys", "values", "items")
+#: Functions that leave what they are given as it was, and of which nothing is in what they give: no list of its parts.
+_LOOKS = frozenset(
+    [*(f"builtins.{name}" for name in "len str int float bool print repr format round any all isinstance".split()),
+     "builtins.range", "json.dump", "json.dumps", "pickle.dump", "pickle.dumps", "torch.tensor", "copy.deepcopy",
+     "torch.save", "numpy.save", "numpy.savez", "numpy.savez_compressed"]
+)  # fmt: skip
+_LOOKING_LIBRARIES = ("os.path.", "pathlib.")
+#: Methods that texts and paths alone have, which nothing can change.
+_OF_TEXTS = frozenset(
+    "rsplit strip lstrip rstrip lower upper startswith endswith zfill exists is_file is_dir joinpath with_suffix "
+    "with_name as_posix expanduser read_text read_bytes write_text write_bytes mkdir isoformat strftime".split()
+)
+#: What makes texts, numbers and paths.
+_TEXTS = (*_LOOKING_LIBRARIES, "builtins.str", "builtins.int", "builtins.float", "builtins.len", "datetime.", "time.")
+_NUMBERS = frozenset("builtins.len builtins.int builtins.float os.cpu_count math.ceil math.floor".split())
+#: What gives one number after the other.
+COUNTS_TURNS = "builtins.range"
 
 
 def changes_the_process(name: str) -> bool:
     """Whether a function of a library, or a method of a part of it, leaves the process another than it was."""
     owner, _, method = name.rpartition(".")
     return name.startswith(_OF_THE_PROCESS) or (method in _CHANGING and bool(owner))
-
-
-def changes_its_argument(name: str) -> bool:
-    """Whether a function of a library changes the first thing that it is given."""
-    return name.startswith(_CHANGING_ARGUMENTS)
-
-
-def only_reads(method: str) -> bool:
-    """Whether a method leaves the list, dictionary, path or object that it is asked of as it was."""
-    return method in _READING
-
-
-def keeps_nothing(name: str, method: str) -> bool:
-    """Whether a method of what a function of a library made leaves that as it was."""
-    return only_reads(method) or name.startswith(_KEEP_NOTHING)
 
 
 def is_of_a_thread(name: str) -> bool:
@@ -77,52 +65,21 @@ def is_data(name: str) -> bool:
     return name.startswith(_DATA) or outside.asks(name)
 
 
-#: Functions that make something new of what they are given, and leave that as it was.
-_LOOKS = frozenset(
-    [*(f"builtins.{name}" for name in "len list tuple sorted set frozenset dict range enumerate str int float bool "
-       "min max sum print repr format abs round any all isinstance type hash open".split()),
-     "json.dump", "json.dumps", "pickle.dump", "pickle.dumps", "numpy.array", "torch.tensor", "copy.deepcopy",
-     "numpy.save", "torch.save", "numpy.savez", "numpy.savez_compressed"]
-)  # fmt: skip
-#: Methods of texts and paths, which no list, dictionary, array or tensor has for something else.
-_ANEW = frozenset(
-    "split rsplit strip lstrip rstrip lower upper startswith endswith format encode decode exists is_file is_dir "
-    "resolve joinpath with_suffix with_name as_posix absolute expanduser read_text read_bytes write_text write_bytes "
-    "mkdir isoformat strftime hexdigest partition rpartition zfill".split()
-)
-#: What makes texts, numbers and paths.
-_TEXTS = (
-    "os.path.",
-    "pathlib.",
-    "builtins.str",
-    "builtins.int",
-    "builtins.float",
-    "builtins.len",
-    "datetime.",
-    "time.",
-)
-
-
 def only_looks(name: str) -> bool:
     """Whether a function leaves what it is given as it was, and gives none of it back."""
-    return name in _LOOKS or name.startswith(("os.path.", "pathlib."))
+    return name in _LOOKS or name.startswith(_LOOKING_LIBRARIES)
 
 
-def makes_anew(method: str) -> bool:
-    """Whether a method is one of texts or paths alone, and makes something new."""
-    return method in _ANEW
+def is_of_texts(method: str) -> bool:
+    """Whether a method is one of texts, paths or times alone, which it leaves as they were."""
+    return method in _OF_TEXTS
 
 
 def is_a_text(name: str) -> bool:
     """Whether what a function of a library makes is a text, a number or a path, which nothing can change."""
-    return name.startswith(_TEXTS)
+    return name.startswith(_TEXTS) and name.rpartition(".")[2] not in _HANDLES
 
 
-def counts(name: str) -> bool:
+def is_a_number(name: str) -> bool:
     """Whether a function returns a number, whatever it is given."""
-    return name in ("builtins.len", "builtins.int", "builtins.float", "os.cpu_count", "math.ceil", "math.floor")
-
-
-def counts_turns(name: str) -> bool:
-    """Whether what it returns gives one number after the other."""
-    return name == "builtins.range"
+    return name in _NUMBERS
