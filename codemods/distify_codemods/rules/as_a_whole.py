@@ -117,16 +117,18 @@ def _can_be_taken(context: Context, whole: Whole) -> bool:
     inside = [event for event in context.facts.run.events if whole.holds(event)]
     if not inside or not _all_come(context, inside[0], whole.here):
         return False
-    if _is_given_a_share(context.facts, whole) or any(refusals.was_converted(event.module) for event in inside):
+    things = OwnThings(context.facts, whole)
+    texts = (whole.node, *(text for _, text in things.texts))
+    if any(_is_of_a_share(context.facts, one) for one in texts):
         return False
-    return OwnThings(context.facts, whole).are_all() and all(
-        left_behind.is_nothing(context, whole, event) for event in inside
-    )
+    if any(refusals.was_converted(event.module) for event in inside):
+        return False
+    return things.are_all() and all(left_behind.is_nothing(context, whole, event) for event in inside)
 
 
-def _is_given_a_share(facts: Facts, whole: Whole) -> bool:
-    """Whether something in it, as it stands there, is of a rank's own samples: it would stand for those of all."""
-    values = (facts.value(node) for node in tree.walk(whole.node) if isinstance(node, cst.BaseExpression))
+def _is_of_a_share(facts: Facts, text: cst.CSTNode) -> bool:
+    """Whether something in it is of a rank's own samples: it would stand for those of all."""
+    values = (facts.value(node) for node in tree.walk(text) if isinstance(node, cst.BaseExpression))
     return any(why_different(facts, value.sources - OF_THE_PROCESS - _BY_CHANCE) for value in values)
 
 

@@ -42,10 +42,10 @@ class OwnThings:
 
     def are_all(self) -> bool:
         """Whether nothing else is changed, or given away."""
-        return all(self._is_harmless(module, text) for module, text in self._texts)
+        return all(self._is_harmless(module, text) for module, text in self.texts)
 
     @cached_property
-    def _texts(self) -> list[tuple[Module, cst.CSTNode]]:
+    def texts(self) -> list[tuple[Module, cst.CSTNode]]:
         """The branch, or the functions that are called; and all functions of the script's own that these name."""
         node = self._whole.node
         if isinstance(node, cst.If):
@@ -155,11 +155,11 @@ class OwnThings:
         """Whether it is a parameter of a function that the piece gives what it has made itself."""
         function = module.function(name)
         place = _place_of_parameter(function, name.value)
-        if place is None or not isinstance(function, cst.FunctionDef) or function is self._texts[0][1]:
+        if place is None or not isinstance(function, cst.FunctionDef) or function is self.texts[0][1]:
             return False
         given = [
             (at, text, one)
-            for at, text in self._texts for call in tree.walk(text) if isinstance(call, cst.Call)
+            for at, text in self.texts for call in tree.walk(text) if isinstance(call, cst.Call)
             for one in _given_to(function, call, place)
         ]  # fmt: skip
         return bool(given) and all(

@@ -35,15 +35,15 @@ _CALLS = {
 
 def run(context: Context) -> None:
     raising.advise(context)
-    found: list[object] = list(problems := list(_problems(context)))
-    for problem in problems:
+    found = list(_problems(context))
+    for problem in found:
         context.blocked(problem)
-    found += _compiled(context)
-    if not _turned_off(context) and not found:
+    compiled = _compiled(context)
+    if not _turned_off(context) and not (found or compiled):
         context.not_needed_if_known("nothing else that distribution touches was found")
 
 
-def _compiled(context: Context) -> list[cst.CSTNode]:
+def _compiled(context: Context) -> bool:
     """Says where something was written into a function that TorchScript compiles: it would not be defined any more."""
     functions = scripted.compiled(context.facts)
     found = {
@@ -56,7 +56,7 @@ def _compiled(context: Context) -> list[cst.CSTNode]:
             "TorchScript compiles this function, and takes none of what the conversion writes into it",
             module, function, "leave it to Python: take `torch.jit.script` away",
         )  # fmt: skip
-    return list(found)
+    return bool(found)
 
 
 def _problems(context: Context) -> Iterator[Blocked]:
