@@ -134,14 +134,6 @@ class Event:
         """Whenever `other` happens, this has happened before."""
         return self.before(other) and self.here.conditions() <= other.here.conditions()
 
-    def excludes(self, other: Event) -> bool:
-        """Whether no run has both: they are in two arms of one branch, which is not in a loop."""
-        arms = {(here.node, here.frame.context): here.arm for here in self.here.up() if here.is_of_one_branch}
-        return any(
-            arms.get((here.node, here.frame.context), here.arm) != here.arm
-            for here in other.here.up() if here.is_of_one_branch
-        )  # fmt: skip
-
     def loops(self) -> tuple[Here, ...]:
         """The loops around it, across calls, innermost first."""
         return self.here.loops

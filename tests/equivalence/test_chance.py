@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -307,3 +307,16 @@ def test_ranks_that_draw_what_the_original_has_drawn_share_nothing_out(probe: li
     difference = chance.noise([*probe, *samples(32, 32)], [alike, alike]).difference
     assert difference is not None
     assert "ranks 0 and 1 draw the same noise (`rand`) for different samples" in difference.message
+
+
+def test_a_large_probe_hides_no_ranks_that_draw_alike_later() -> None:
+    def run(probe: int, batch: int) -> list[Drawn]:
+        later = [replace(one, step=2) for one in samples(probe + batch, batch)]
+        return [*samples(0, probe + batch), *later]
+
+    difference = chance.noise(run(64, 32), [run(64, 16)] * 2).difference
+    assert difference is not None
+    assert difference.step == 2
+    apart = [*samples(0, 64), *samples(100, 16), *[replace(one, step=2) for one in samples(200, 16)]]
+    other = [*samples(0, 64), *samples(300, 16), *[replace(one, step=2) for one in samples(400, 16)]]
+    assert chance.noise(run(64, 32), [apart, other]).difference is None

@@ -10,6 +10,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj
 from distify_codemods.answers import answered_once
+from distify_codemods.decisions.branches import branches_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import contained, core
@@ -43,7 +44,8 @@ class Touching:
         found = [*self._by_model.get(model, ()), *self._by_site.get(model.site, ())]
         if self._by_part:
             found += [event for part in parts_of(model) for event in self._by_part.get(part, ())]
-        before = (event for event in found if event.number < forward.number and not event.excludes(forward))
+        excludes = branches_of(self._facts).excludes
+        before = (event for event in found if event.number < forward.number and not excludes(event, forward))
         numbers = sorted({event.number for event in before})
         return [self._facts.run.events[number] for number in numbers]
 

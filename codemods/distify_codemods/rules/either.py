@@ -1,8 +1,7 @@
 """Which things no run has both of: they are in two arms of one branch, or behind an arm that leaves the function.
 
-Of a place that is come to once: in a loop, or in a function that is called for each item, one turn has the one and the
-next the other. What calls a function is not seen where a library does. And of what all ranks decide alike: of a test of
-what files there are, rank 0 may take the one arm, and another rank, which asks later, the other.
+Of a place that is come to once, and of what all ranks decide alike: of a test of what files there are, rank 0 may take
+the one arm, and another rank, which asks later, the other.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import CallChain
-from distify_codemods.callables import called
+from distify_codemods.decisions.branches import branches_of
 from distify_codemods.decisions.differing import why_different
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.interpreter.frames import CALLED
 
 _LEAVES = ("return", "exit")
 #: Behind whose end the script may go on, or which do something as they are left.
@@ -59,11 +57,7 @@ class Either:
     def _is_one_of_two(self, arm: Here) -> bool:
         """Whether it is an arm of a branch that is come to once, of which all ranks take the same."""
         if arm not in self._parting:
-            self._parting[arm] = (
-                arm.is_of_one_branch
-                and _is_alike(self._facts, arm.node)
-                and all(_is_called_once(self._facts, here) for here in arm.up() if here.arm == CALLED)
-            )
+            self._parting[arm] = branches_of(self._facts).is_taken_once(arm) and _is_alike(self._facts, arm.node)
         return self._parting[arm]
 
 
@@ -75,20 +69,3 @@ def _is_alike(facts: Facts, branch: cst.CSTNode) -> bool:
 
 def _key(arm: Here) -> _Arm:
     return arm.node, arm.arm, arm.frame.context
-
-
-def _is_called_once(facts: Facts, inside: Here) -> bool:
-    """Whether it is seen that a statement calls a function, once whenever it is reached; files are run once."""
-    frame, where = inside.frame, inside.parent
-    if where is None or not isinstance(frame.node, (cst.FunctionDef, cst.Lambda)):
-        return True
-    call = next((one for one in reversed(frame.context) if isinstance(one, cst.Call)), None)
-    module = where.frame.module
-    if call is None or call not in module.parents or frame.node not in called(facts.value(call.func).objs):
-        return False
-    for around in module.enclosing(call):
-        if isinstance(around, (cst.BaseComp, cst.While)):
-            return False
-        if isinstance(around, (cst.BaseStatement, cst.Lambda)):
-            break
-    return True

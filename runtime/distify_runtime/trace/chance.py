@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from distify_runtime.trace.compare import Check, Difference
@@ -53,14 +53,14 @@ def noise(original: Sequence[Drawn], ranks: Sequence[Sequence[Drawn]], shared: b
     """The original's draws beside those of each rank. shared: where forward passes are, all ranks draw alike but in
     their parts of them.
     """
+    everything = original, ranks
     if shared:
         whole = set().union(*({_kind(drawn) for drawn in draws if not drawn.of_a_part} for draws in ranks))
         original = [drawn for drawn in original if _kind(drawn) not in whole]
         ranks = [[drawn for drawn in draws if drawn.of_a_part] for draws in ranks]
     one, parts = _for_samples(original, ranks)
     if not any(parts):
-        alike = "what is drawn, is drawn as in the original by all ranks" if original else "nothing is drawn"
-        return Check("noise", found=alike, empty=True)
+        return Check("noise", found=_unshared(*everything), empty=True)
     found = [*_lacking(one, parts), *_same(parts), *_together(parts), *_other_laws(one, parts)]
     worst = min(found, key=lambda asked: asked.chance, default=None)
     chance = min(1.0, worst.chance * len(found)) if worst else 1.0
@@ -71,19 +71,39 @@ def noise(original: Sequence[Drawn], ranks: Sequence[Sequence[Drawn]], shared: b
     return Check("noise", found=f"{amount} numbers: each rank draws its own, as one process does (p = {chance:.2g})")
 
 
+def _unshared(original: Sequence[Drawn], ranks: Sequence[Sequence[Drawn]]) -> str:
+    if not original:
+        return "nothing is drawn"
+    if all(Counter(map(_kind, drawn)) == Counter(map(_kind, original)) for drawn in ranks):
+        return "what is drawn, is drawn as in the original by all ranks"
+    return "ranks draw neither as the original nor a share of it: not judged"
+
+
 def _for_samples(original: Sequence[Drawn], ranks: Sequence[Sequence[Drawn]]) -> tuple[Draws, list[Draws]]:
     """What is drawn for shares of the samples: of the original, and of each rank."""
     counts = [Counter(map(_kind, drawn)) for drawn in (original, *ranks)]
     alike = {kind for kind, count in counts[0].items() if all(other[kind] == count for other in counts)}
     differing = [[one for one in drawn if _kind(one) not in alike] for drawn in (original, *ranks)]
-    all_of_it, *shares = [_by_source(drawn) for drawn in _without_what_all_draw(differing)]
-    shared = {
-        source
-        for source, draws in all_of_it.items()
-        if 0 < max(_amount(part.get(source, [])) for part in shares) <= _amount(draws) / math.sqrt(len(ranks))
-    }
-    kept = [{source: drawn for source, drawn in part.items() if source in shared} for part in (all_of_it, *shares)]
+    everyone = [list(drawn) for drawn in _without_what_all_draw(differing)]
+    shared = _shared_out(everyone)
+    kept = [_by_source(one for one in drawn if shared(one)) for drawn in everyone]
     return kept[0], kept[1:]
+
+
+def _shared_out(everyone: Sequence[Sequence[Drawn]]) -> Callable[[Drawn], bool]:
+    """Of which draws ranks have their shares: of a source as a whole, or in some steps where all draw a probe whole."""
+    whole, *shares = [Counter[Hashable]() for _ in everyone]
+    for amounts, draws in zip((whole, *shares), everyone, strict=True):
+        for one in draws:
+            amounts[one.source] += one.amount
+            amounts[one.source, one.step] += one.amount
+
+    def shared(one: Drawn) -> bool:
+        of_all, of_step = ([part[key] for part in shares] for key in (one.source, (one.source, one.step)))
+        most = whole[one.source] / math.sqrt(len(shares)), whole[one.source, one.step] / math.sqrt(len(shares))
+        return 0 < max(of_all) <= most[0] or (min(of_step) > 0 and max(of_step) <= most[1])
+
+    return shared
 
 
 def _without_what_all_draw(everyone: list[list[Drawn]]) -> list[Iterator[Drawn]]:
