@@ -321,7 +321,7 @@ def own_paths_out_of_sight(facts: Facts, event: Event) -> Iterator[Value]:
         value = facts.value(node)
         if not any(isinstance(one, Origin) for one in value.sources):
             continue
-        texts = [text for one in (node, *_assigned(event.module, node)) for text in _texts(one)]
+        texts = [text for one in (node, *assigned(event.module, node)) for text in _texts(one)]
         if any(_stands_for_a_path(obj) for obj in value.objs) or any(map(_looks_like_a_path, texts)):
             yield value
 
@@ -368,13 +368,13 @@ def _is_a_path(facts: Facts, module: Module, node: cst.BaseExpression) -> bool:
     own = (one for one in value.sources if isinstance(one, Origin) and one.name not in listings.ANSWERS)
     if any(own) and not _is_an_array(facts, module, node):
         return True
-    texts = [text for one in (node, *_assigned(module, node)) for text in _texts(one)]
+    texts = [text for one in (node, *assigned(module, node)) for text in _texts(one)]
     return any(map(_looks_like_a_path, texts))
 
 
 def _is_an_array(facts: Facts, module: Module, node: cst.BaseExpression) -> bool:
     """Numbers that were computed, if of the time: what is named like a method that reads may be given these."""
-    return all(_computes(facts, one) for one in _assigned(module, node) or [node])
+    return all(_computes(facts, one) for one in assigned(module, node) or [node])
 
 
 def _computes(facts: Facts, node: cst.BaseExpression) -> bool:
@@ -423,7 +423,7 @@ def _texts(node: cst.BaseExpression) -> Iterator[str]:
         yield text
 
 
-def _assigned(module: Module, name: cst.BaseExpression) -> list[cst.BaseExpression]:
+def assigned(module: Module, name: cst.BaseExpression) -> list[cst.BaseExpression]:
     """What is assigned to a name in its function."""
     return _assignments(module.lines_around(name)).get(name.value, []) if isinstance(name, cst.Name) else []
 

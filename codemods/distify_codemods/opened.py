@@ -5,6 +5,7 @@ What nobody looks at can be rank 0's alone: the other ranks have something in it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -21,8 +22,10 @@ from distify_codemods.objects import Arguments, Bound, Class, External, Function
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.unfollowed import unfollowed
+from distify_codemods.values import NOTHING
 
 _BINDING = (cst.Assign, cst.AnnAssign)
+_SELECTS = re.compile(r"\s*(SELECT|EXPLAIN)\s", re.IGNORECASE)
 #: What keeps something under another name, or lets it be.
 _KEPT = (cst.Assign, cst.AssignTarget, cst.AnnAssign, cst.WithItem, cst.AsName, cst.Return, cst.Expr, cst.Param)
 
@@ -150,9 +153,25 @@ def _writes(event: Event, writing: list[str]) -> bool:
 
 
 def _only_asks(event: Event) -> bool:
-    """`cursor.execute("SELECT ...")`; of text that is put together it is not known."""
-    text = event.arguments.positional[0].constant() if event.arguments.positional else None
-    return isinstance(text, str) and text.lstrip().upper().startswith(("SELECT", "PRAGMA", "EXPLAIN", "ATTACH"))
+    """`cursor.execute("SELECT ...")`, also of a text that is put together behind that: it is one statement."""
+    given = event.arguments.positional[0] if event.arguments.positional else NOTHING
+    text = given.constant()
+    if isinstance(text, str):
+        return text.lstrip().upper().startswith(("SELECT", "PRAGMA", "EXPLAIN", "ATTACH"))
+    node = event.node.args[0].value if isinstance(event.node, cst.Call) and event.node.args else None
+    texts = file_events.assigned(event.module, node) or [node] if node is not None and not given.objs else []
+    return bool(texts) and all(_SELECTS.match(_beginning(one)) for one in texts)
+
+
+def _beginning(node: cst.BaseExpression) -> str:
+    """With what a text begins; what is filled in counts as no letter."""
+    if isinstance(node, cst.FormattedString):
+        return tree.filled_in(node, "?")
+    if isinstance(node, (cst.BinaryOperation, cst.ConcatenatedString)) and tree.string(node) is None:
+        return _beginning(node.left)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return _beginning(node.func.value) if node.func.attr.value == "format" else ""
+    return tree.string(node) or ""
 
 
 def _is_asked_of(parent: cst.CSTNode | None, node: cst.CSTNode) -> bool:

@@ -229,6 +229,16 @@ def test_what_a_save_gives_is_told_to_all_where_it_is_looked_into(before: str, a
         pytest.param("x = torch.zeros(2, names=('N',))\nx = x.rename('C')\n", id="dimensions are renamed"),
         pytest.param("values = np.memmap('a.bin', np.uint16, 'r')\n", id="mapped to be read"),
         pytest.param("rows = sqlite3.connect('a.db').execute('select 1').fetchall()\n", id="database that is read"),
+        pytest.param(
+            "row = sqlite3.connect('a.db').cursor()\nfor t in ('a', 'b'):\n    row.execute(f'SELECT x FROM {t}')\n"
+            "    found = row.fetchall()\n",
+            id="a query that is put together",
+        ),
+        pytest.param(
+            "base = sqlite3.connect('a.db')\nasked = 'SELECT x FROM {}'.format(str(3))\nif len(asked) > 3:\n"
+            "    asked += ' LIMIT 3'\nrows = base.execute(asked).fetchall()\n",
+            id="a query with a name",
+        ),
         pytest.param("rows = lmdb.open('a', readonly=True).begin().get(b'1')\n", id="table that is read"),
         pytest.param("base = sqlite3.connect(':memory:')\nbase.execute('create table a (b)')\n", id="base in memory"),
         pytest.param("np.save(io.BytesIO(), [1])\n", id="values into a buffer"),
@@ -256,6 +266,8 @@ def test_left_alone(after: str) -> None:
                      "print(base.execute('select 1').fetchall())\n", id="database"),
         pytest.param("with sqlite3.connect('a.db') as base:\n    base.execute('insert into a values (1)')\n"
                      "    print(base.total_changes)\n", id="at its end"),
+        pytest.param("base = sqlite3.connect('a.db')\nwhat = 'INSERT' if len('a') else 'SELECT'\n"
+                     "print(base.execute(f'{what} INTO a VALUES (1)').fetchall())\n", id="whatever it is"),
         pytest.param("base = lmdb.open('a')\nwith base.begin(write=True) as t:\n    t.put(b'1', b'2')\n"
                      "    print(t.get(b'3'))\n", id="table"),
     ],
