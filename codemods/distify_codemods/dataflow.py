@@ -123,6 +123,11 @@ class Flow:
         reached = _along([self._graph.before[statement]], name, _previous, self._graph.turns.values())
         return any(one.binds and one.name == name for one in reached)
 
+    def may_be_unbound(self, statement: cst.CSTNode, name: str, after: bool = False) -> bool:
+        """Whether control may come to a statement, or leave it, before a name of this scope was bound to anything."""
+        start = (self._graph.after if after else self._graph.before)[statement]
+        return name in self.own and self._graph.start in _along([start], name, _previous)
+
     def set_between(self, first: cst.CSTNode, last: cst.CSTNode) -> set[str]:
         """The names, and attributes like `self.net`, that may be set from a statement on, before another one begins."""
         turns = self._graph.turns.values()

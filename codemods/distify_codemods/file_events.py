@@ -282,7 +282,7 @@ def _may_write(event: Event) -> bool:
     told = (value.constant() for value in event.arguments.all())
     keeps = effects.says_that_it_keeps_a_log(name) and not effects.says_that_it_reads(name)
     says = effects.says_that_it_writes(name) or keeps
-    if says or any(one in _WRITING_MODES for one in told):
+    if says or any(one in effects.WRITING_MODES for one in told):
         return True
     return is_called_for_itself(event) and not effects.says_that_it_reads(name)
 
@@ -295,9 +295,6 @@ def is_called_for_itself(event: Event) -> bool:
     ):
         node = above
     return isinstance(above, cst.Expr)
-
-
-_WRITING_MODES = frozenset("w a x wb ab xb wt at xt w+ a+ r+ rb+ wb+ ab+".split())
 
 
 def unknown_paths(facts: Facts, event: Event) -> list[Value]:

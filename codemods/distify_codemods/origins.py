@@ -187,8 +187,11 @@ class Zero(Obj):
     """A tensor of zeros, to which something is added."""
 
 
+@dataclass(eq=False, repr=False)
 class Shape(Obj):
-    """The size of a tensor with one entry per sample."""
+    """The size of a tensor with one entry per sample. along: the dimension that these entries lie along."""
+
+    along: int = 0
 
 
 changing(Cut, "sizes")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Level
 
-from tests.rules.scripts import IMPORTS, changes, converted, findings, indented, script
+from tests.rules.scripts import IMPORTS, LOOP, changes, converted, findings, indented, script
 
 FLAG = "require_backward_grad_sync"
 MODULUS = """\
@@ -151,6 +151,16 @@ def test_without_accumulation() -> None:
     assert changes("ACCUM01", script()) == []
     (found,) = findings("ACCUM01", script(imports=IMPORTS), Level.NOT_NEEDED)
     assert found.message == "each backward pass is followed by a step"
+
+
+def test_a_step_that_is_passed_over() -> None:
+    """Nothing may say that a step follows where the turn goes on without one."""
+    loop = LOOP.replace(
+        "        optimizer.step()\n", "        if len(x) < 8:\n            continue\n        optimizer.step()\n"
+    )
+    assert loop != LOOP
+    (found,) = findings("ACCUM01", script(loop=loop), Level.NOT_NEEDED)
+    assert found.message == "gradients are averaged before each step, whatever was added up"
 
 
 NO_SYNC = (

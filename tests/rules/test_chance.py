@@ -222,3 +222,41 @@ def test_a_form_that_is_drawn_decides_by_chance(body: str) -> None:
     """Then all take what rank 0 has drawn, or forward passes are shared."""
     after = conversion_of(forward(body), strategy="auto").files[0].after.decode()
     assert decides(body) or "rt.from_main_process(" in body_of(after)
+
+
+DECODER = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(1, 1)
+
+    def forward(self, x):
+        state = x[0]
+        for step in range(1, {count}):
+            state = self.cell(x[step], state)
+            if random.random() < 0.5:
+                state = x[step]
+        return state
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "count", "alike"),
+    [
+        ("x.t().unsqueeze(2)", "x.shape[0]", True),
+        ("x.t().unsqueeze(2)", "x.size(0)", True),
+        ("x.t().unsqueeze(2)", "len(x)", True),
+        ("x.unsqueeze(2)", "x.shape[0]", False),
+        ("x.unsqueeze(2)", "len(x)", False),
+        ("x.unsqueeze(2)", "x.shape[1]", True),
+        ("x.t().unsqueeze(2)", "x.shape[1]", False),
+    ],
+)
+def test_steps_of_time_are_no_samples(given: str, count: str, alike: bool) -> None:
+    before = script(
+        imports=IMPORTED, model=DECODER.format(count=count), loop=LOOP.replace("model(x)", f"model({given})")
+    )
+    assert (ALIKE in converted(before, SHARED)) is alike

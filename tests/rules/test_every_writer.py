@@ -195,3 +195,29 @@ def test_what_is_given_no_name_of_a_file_is_not_named(lines: str) -> None:
 )
 def test_what_reads_or_keeps_in_memory_is_left_alone(after: str) -> None:
     assert changes("OUT03", script(imports=imports_for(after), after=after)) == []
+
+
+STORE = """\
+class Store:
+    def __init__(self, root):
+        self.is_remote = root.startswith("gs://")
+
+    def disk(self):
+        if not getattr(self, "is_remote", False):
+            return None
+        import gcsfs
+        return gcsfs.GCSFileSystem()
+
+
+disk = Store(str(len(data))).disk()
+"""
+
+
+def test_what_takes_a_mode_is_opened_by_rank_zero_alone() -> None:
+    """Of whichever library: a rank that writes nothing would put an empty file in the place of the other's."""
+    imports = f"import json\n{IMPORTS}"
+    before = 'with disk.open("a.json", "w") as file:\n    json.dump([1], file)\n'
+    after = converted(script(imports=imports, after=STORE + before))
+    assert after.endswith(ON_MAIN + indented(before))
+    read = 'with disk.open("a.json", "r") as file:\n    rows = json.load(file)\n'
+    assert converted(script(imports=imports, after=STORE + read)).endswith(read)

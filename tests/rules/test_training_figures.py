@@ -357,3 +357,38 @@ def test_figures_of_a_loop_for_both_phases() -> None:
     (said,) = [one.message for one in conversion_of(text).findings if one.code == "METRIC01"]
     names = "running_loss, running_corrects"
     assert said == f"{names}: summed over the ranks where the evaluation's are, in the loop of both"
+
+
+NAMED = """
+from dataclasses import dataclass
+
+
+@dataclass
+class Made:
+    out: object
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x, scale=None):
+        return Made(self.out(x))
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    "given", ["**{name: x.clone() for name in names}", "**dict(zip(names, [x]))", "**{names[0]: x}", "x"]
+)
+def test_a_figure_of_what_a_model_makes_of_named_inputs(given: str) -> None:
+    """Of whichever name the samples come by: what the model returns is of this rank's samples alone."""
+    loop = (
+        LOOP.replace("loss = nn", "made = model(GIVEN).out\n        loss = nn").replace("model(x), y", "made, y")
+        + "        log.append(made.mean().item())\n"
+    )
+    before = script(setup="log, names = [], str(3).split()\n", model=NAMED, loop=loop.replace("GIVEN", given))
+    assert "rt.average_figures(log)" in converted(before)

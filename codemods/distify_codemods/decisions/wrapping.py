@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -111,18 +113,44 @@ def after_last(model: Obj, frame: Frame, name: str, forward: Event, touching: li
         return None
     paths = [steps for steps in (path(event, frame) for event in touching) if steps]
     made = path(touching[0], frame) if touching else []  # elsewhere, before this activation: nothing
-    depth = 0
-    while depth < len(made) and depth < len(training) and made[depth] is training[depth]:
-        depth += 1
+    depth = _common(made, training)
     if depth >= len(training):
         return None
-    before = [
-        steps[depth] for steps in paths
-        if len(steps) > depth and steps[:depth] == training[:depth] and steps[depth] is not training[depth]
-    ]  # fmt: skip
-    statement = before[-1] if before else training[depth]
+    before = _last_in(training[:depth], [steps for steps in paths if steps[: depth + 1] != training[: depth + 1]])
+    statement = before if before is not None else training[depth]
+    if not _has_name(frame, name, statement, before is not None, forward):
+        in_arm = _last_in_arm(made, [steps for steps in paths if steps[: depth + 1] != training[: depth + 1]])
+        if in_arm is not None and _has_name(frame, name, in_arm, True, forward):
+            statement = before = in_arm
     why = "all that is done to it before the first training step is done by here"
-    return Wrap(name, frame.module, statement, bool(before), (model,), sync, why)
+    return Wrap(name, frame.module, statement, before is not None, (model,), sync, why)
+
+
+def _common(one: list[cst.CSTNode], other: list[cst.CSTNode]) -> int:
+    pairs = itertools.takewhile(lambda pair: pair[0] is pair[1], zip(one, other, strict=False))
+    return sum(1 for _ in pairs)
+
+
+def _last_in(block: list[cst.CSTNode], paths: list[list[cst.CSTNode]]) -> cst.CSTNode | None:
+    """The last statement of a block, of those that lead to what happens."""
+    found = [steps[len(block)] for steps in paths if len(steps) > len(block) and steps[: len(block)] == block]
+    return found[-1] if found else None
+
+
+def _last_in_arm(made: list[cst.CSTNode], paths: list[list[cst.CSTNode]]) -> cst.CSTNode | None:
+    """The same in the arm of a branch that a model is made in; if nothing is done to it behind the branch."""
+    arm = made[:-1]
+    inside = all(isinstance(one, cst.If) for one in arm) and all(steps[: len(arm)] == arm for steps in paths)
+    return _last_in(arm, paths) if arm and inside else None
+
+
+def _has_name(frame: Frame, name: str, statement: cst.CSTNode, after: bool, forward: Event) -> bool:
+    """Whether what is named is bound there in each run that comes to the forward pass, and in each that does not."""
+    flow, root = frame.module.flow(statement), re.split(r"\W", name, maxsplit=1)[0]
+    if not flow.may_be_unbound(statement, root, after):
+        return True
+    around = {statement, *frame.module.enclosing(statement)}
+    return all(node in around for node, _, _ in forward.here.conditions())
 
 
 def _may_hold_batchnorm(name: str) -> bool:

@@ -67,6 +67,14 @@ def attribute(
     return _of_a_library(machine, obj, name, receiver, node) if node is not None else NOTHING
 
 
+def may_have(obj: Instance | Class, name: str) -> bool:
+    """Whether an attribute is set anywhere, on the object or on a class of it."""
+    cls = obj.of if isinstance(obj, Instance) else obj
+    tables = [obj.attributes, *(one.attributes for one in cls.order)] if cls is not None else [obj.attributes]
+    read = isinstance(obj, Instance) and obj.read
+    return read or any(not table.keys().isdisjoint({name, ANY, "__getattr__"}) for table in tables)
+
+
 def _of_a_library(machine: Machine, obj: Instance | Class, name: str, receiver: Value, node: cst.Attribute) -> Value:
     """What a base has that is not of the script: a loader, a dictionary, something that is not known."""
     if isinstance(obj, Instance) and obj.base is not None:

@@ -30,7 +30,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
     if name == "len" and first.objs and all(isinstance(obj, Shape) for obj in first.objs):
         return NOTHING  # the number of dimensions, as `x.ndim` is
     if name == "len":
-        scale = Scale.COUNT if first.scale in (Scale.SAMPLES, Scale.TURNED, Scale.COUNT) else Scale.CONST
+        scale = Scale.COUNT if first.scale in (Scale.SAMPLES, Scale.COUNT) else Scale.CONST
         scale = {Scale.RAGGED: Scale.SUM, Scale.COUPLED: Scale.COUPLED}.get(first.scale, scale)
         sources = forms.sources_of(first)
         measured = (to_library(obj) for obj in first.objs)

@@ -169,7 +169,7 @@ def _bind_parameters(
     if receiver is not None:
         positional.insert(0, Value(receiver.alone))
     names = [*params.posonly_params, *params.params]
-    expanded = {**arguments.expanded(), **arguments.keywords}
+    expanded, unseen = {**arguments.expanded(), **arguments.keywords}, _double_starred(arguments)
     for place, parameter in enumerate([*names, *params.kwonly_params]):
         name = parameter.name.value
         if place < len(positional) and place < len(names):
@@ -178,10 +178,10 @@ def _bind_parameters(
             frame.env[name] = expanded.pop(name)
         elif arguments.star is not None and place < len(names):
             frame.env[name] = _starred(arguments.star, place - len(positional))
-        elif parameter.default is not None:
-            frame.env[name] = machine.values.get(parameter.default, NOTHING)
         else:
-            frame.env[name] = NOTHING
+            default = machine.values.get(parameter.default, NOTHING) if parameter.default is not None else None
+            given = [one for one in (default, unseen) if one is not None]
+            frame.env[name] = join(*given) if given else NOTHING
     if isinstance(params.star_arg, cst.Param):
         rest = machine.made(Sequence, node, "rest", params)
         extra = positional[len(names) :]
@@ -196,7 +196,6 @@ def _bind_parameters(
         for key, value in expanded.items():
             if key not in known:
                 table.items[key] = value
-        unseen = arguments.unseen
         if unseen is not None:
             table.rest = join(table.rest or NOTHING, unseen)
         frame.env[params.star_kwarg.name.value] = Value(table.alone)
@@ -207,6 +206,14 @@ def _starred(star: Value, position: int) -> Value:
         if isinstance(obj, Sequence) and obj.items is not None and 0 <= position < len(obj.items):
             return obj.items[position]
     return holding.any_item(star)
+
+
+def _double_starred(arguments: Arguments) -> Value | None:
+    """What `**batch` may give a parameter, of whose name it is not seen whether it is there."""
+    more = arguments.double_star
+    if more is None or any(isinstance(obj, Mapping) for obj in more.objs):
+        return arguments.unseen
+    return holding.any_item(more)
 
 
 def call_back(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -50,6 +50,8 @@ def update(machine: Machine, table: Mapping, other: Value) -> None:
         if isinstance(one, Sequence):
             for pair in one.parts():
                 _add_pair(machine, table, pair)
+        if isinstance(one, Passing) and len(one.zipped) == 2:  # `dict(zip(names, values))`
+            set_item(machine, table, None, one.zipped[1])
         if isinstance(one, Mapping):
             for key, value in list(one.items.items()):
                 set_item(machine, table, key, machine.tainted(value))
@@ -112,7 +114,8 @@ def item(value: Value, position: int, count: int) -> Value:
         elif (row := items_of(obj)) is not None and len(row) == count:
             found.append(row[position])
         elif isinstance(obj, Shape):
-            found.append(Value(SIZE, Scale.COUNT, value.sources) if position == 0 else Value(sources=value.sources))
+            counts = position == obj.along
+            found.append(Value(SIZE, Scale.COUNT, value.sources) if counts else Value(sources=value.sources))
         elif isinstance(obj, Passing) and obj.zipped and len(obj.zipped) == count:
             found.append(obj.zipped[position])
         else:

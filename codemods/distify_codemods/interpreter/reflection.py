@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -13,7 +14,7 @@ from distify_codemods.inside import core
 from distify_codemods.interpreter import attributes, by_name, classes, collated, containers, imports, records
 from distify_codemods.libraries import python
 from distify_codemods.objects import Arguments, Class, External, Function, Instance, Local, Mapping
-from distify_codemods.ordered import Ordered
+from distify_codemods.ordered import InOrder, Ordered
 from distify_codemods.values import NOTHING, Value, join, sources_of
 
 if TYPE_CHECKING:
@@ -33,7 +34,16 @@ def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
         return own if collated.has_always(holder, name) else join(own, *default)
     found = [_named(machine, obj, name, holder) for obj in objs]
     value = join(*found)
-    return value if value.objs or not default else default[0]
+    if value.objs or not default:
+        return value
+    return default[0] if _lack(objs, name) else replace(join(default[0], value), open=True)
+
+
+def _lack(objs: InOrder[Obj], name: object) -> bool:
+    """Whether objects of the script are seen to have no attribute of a name: it is the default that is taken."""
+    return bool(objs) and all(
+        isinstance(obj, (Instance, Class)) and isinstance(name, str) and not classes.may_have(obj, name) for obj in objs
+    )
 
 
 def _named(machine: Machine, obj: Obj, name: object, holder: Value) -> Value:

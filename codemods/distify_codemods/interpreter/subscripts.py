@@ -79,7 +79,7 @@ def _item_of(
     if isinstance(obj, Ref) and obj.name.endswith(_NAMES):  # `models.__dict__[name]`
         return imports.reference(machine, f"{obj.name.removesuffix(_NAMES)}.{known if isinstance(known, str) else '?'}")
     if isinstance(obj, Shape):
-        of_the_batch = only_index and known == 0
+        of_the_batch = only_index and known == obj.along
         return Value(SIZE, Scale.COUNT, receiver.sources) if of_the_batch else Value(sources=receiver.sources)
     inner = core(obj)
     inside = modules.held_by(inner, known) if only_index else None

@@ -188,9 +188,9 @@ def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNo
     if tensor.scale not in PER_SAMPLE:
         return Value(sources=sources)
     dimension = arguments.get("dim", 0)
-    if dimension is None:
-        return Value(machine.made(Shape, node).alone, S.COUNT, sources)
     along = 0 if tensor.scale is not S.TURNED else 1
+    if dimension is None:
+        return Value(machine.made(Shape, node, along, along=along).alone, S.COUNT, sources)
     counted = S.SUM if tensor.scale is S.RAGGED else S.COUNT
     if dimension.constant() != along:
         return Value(sources=sources)

@@ -36,6 +36,7 @@ FILES = functions(Role.FILE)
 BY_PATH = functions(Role.BY_PATH)
 THROUGH = functions(Role.THROUGH)
 PATHS_OPEN = "pathlib.Path.open"
+WRITING_MODES = frozenset("w a x wb ab xb wt at xt w+ a+ r+ rb+ wb+ ab+".split())
 HANDLES = (*FILES, *BY_PATH, PATHS_OPEN, *THROUGH)
 STORES = functions(Role.STORE)
 ALWAYS_WRITE = functions(Role.WRITER)

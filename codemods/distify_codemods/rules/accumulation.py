@@ -11,6 +11,7 @@ from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.tree import walk
 
 CODE = "ACCUM01"
+_EACH = "each backward pass is followed by a step"
 
 
 def run(context: Context) -> None:
@@ -21,7 +22,19 @@ def run(context: Context) -> None:
             context.plan(one.module).insert_before(one.statement, text, CODE, reason)
             context.applied(f"accumulated gradients of `{one.target}` are averaged once", one.module, one.statement)
     if not context.decisions.accumulations and not _is_slower(context):
-        context.not_needed_if_known("each backward pass is followed by a step")
+        each = all(_is_stepped_on(context, event) for event in context.facts.backwards)
+        context.not_needed_if_known(_EACH if each else "gradients are averaged before each step, whatever was added up")
+
+
+def _is_stepped_on(context: Context, backward: Event) -> bool:
+    """Whether a step follows in each turn that comes to a backward pass."""
+    left = [event for event in context.facts.of_kind(Kind.LEAVE) if event.name != "raise" and backward.before(event)]
+    return any(
+        backward.before(step)
+        and step.here.conditions() <= backward.here.conditions()
+        and not any(event.before(step) and event.turns >= backward.turns for event in left)
+        for step in context.facts.steps
+    )
 
 
 def _is_slower(context: Context) -> bool:

@@ -91,12 +91,19 @@ def guardable(context: Context, event: Event) -> cst.CSTNode | None:
 
 
 def _opens(context: Context, block: cst.With) -> bool:
-    return any(
+    return any(_is_told_to_write(context, item.item) for item in block.items) or any(
         isinstance(obj, External)
         and (obj.name in effects.STORES or (obj.name in effects.HANDLES and writes_to_a_file(obj)))
         for item in block.items
         for obj in context.facts.value(item.item).objs
     )
+
+
+def _is_told_to_write(context: Context, opened: cst.BaseExpression) -> bool:
+    """`bucket.open(path, "w")`, of whichever library: what has a method of that name and takes a mode opens a file."""
+    named = isinstance(opened, cst.Call) and isinstance(opened.func, cst.Attribute) and opened.func.attr.value == "open"
+    given = [one.value for one in opened.args] if named and isinstance(opened, cst.Call) else []
+    return any(context.facts.value(one).constant() in effects.WRITING_MODES for one in given)
 
 
 def _is_about_files(context: Context, branch: cst.If) -> bool:
@@ -129,6 +136,8 @@ def _needed(context: Context, node: cst.CSTNode, depth: int) -> bool:
         return any(isinstance(one, (cst.Attribute, cst.Subscript)) for one in tree.leaves(node.target))
     if isinstance(node, cst.AugAssign):
         return not isinstance(node.target, cst.Name)
+    if isinstance(node, cst.Call) and _is_told_to_write(context, node):
+        return False
     if isinstance(node, (cst.For, cst.CompFor)):
         return bool(loaders_in(context.facts.value(node.iter)))
     return isinstance(node, cst.Call) and not _is_quiet(context, node, depth)
