@@ -24,15 +24,19 @@ from distify_codemods.records import dataclass
 from distify_codemods.results import OptionError
 from distify_codemods.scale import PER_SAMPLE, Scale
 
+_ONE_NUMBER = "one number that is compared at once, as in `random.random() < 0.1`, is rank 0's for all"
+
 
 def decided_by_chance(facts: Facts) -> Iterator[Link]:
     """Layers that are left out at random: for the whole batch in one process, for its share on each rank."""
     for module, test in _tests(facts):
+        by_samples = bool(dealt_by(facts.value(test).sources))
+        whole = "and by the samples of the whole batch" if by_samples else "for the whole batch at once"
+        drawn_there = isinstance(test, cst.Comparison) and isinstance(test.left, cst.Call)
         yield Link(
             module, test,
-            f"`{brief(test)}` decides by chance what the model computes, for the whole batch at once: ranks would "
-            "decide apart",
-            "one number that is compared at once, as in `random.random() < 0.1`, is rank 0's for all",
+            f"`{brief(test)}` decides by chance what the model computes, {whole}: ranks would decide apart",
+            "" if by_samples or drawn_there else _ONE_NUMBER,
         )  # fmt: skip
     for common in _said(facts):
         node = common.expression or common.statement

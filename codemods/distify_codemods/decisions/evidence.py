@@ -37,7 +37,7 @@ from distify_codemods.decisions.trials import as_it_stands, with_evidence
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.inside import contained, core, root
-from distify_codemods.interpreter.evidence import is_known, may_be_given_labels
+from distify_codemods.interpreter.evidence import is_given_unseen, is_known, may_be_given_labels
 from distify_codemods.libraries import computing, torch_data
 from distify_codemods.libraries.metrics import OVER_RANKS
 from distify_codemods.libraries.registry import is_tracker
@@ -121,10 +121,11 @@ def _foreign(facts: Facts) -> Iterator[Link]:
                 made_at(mark)[0], mark.site, f"of {text} it is not known what is called, nor what that does to a batch"
             )
         elif mark.name.startswith(computing.OF_LABELS) and may_be_given_labels(mark.site):
+            loss = "a mean over those that count, and not -100, of which each rank's share may have another number"
+            named = f"{text} computes the loss by itself where it is given labels: {loss}"
+            unseen = f"it is not seen whether {text} is given labels, from which it computes the loss itself: {loss}"
             yield Link(
-                event.module, mark.site,
-                f"{text} computes the loss by itself where it is given labels: a mean over those that count, and not "
-                "-100, of which each rank's share may have another number",
+                event.module, mark.site, unseen if is_given_unseen(mark.site) else named,
                 "without labels it is followed, and the loss can be computed from what it gives",
             )  # fmt: skip
         elif event.kind is Kind.FORWARD:

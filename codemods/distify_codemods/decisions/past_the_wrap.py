@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Const, Obj, Ref
+from distify_codemods.allocation import CallChain, Const, Obj, Ref
 from distify_codemods.decisions.base import Unwrapped
+from distify_codemods.decisions.several import loops_around
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
@@ -65,7 +66,7 @@ def _all(facts: Facts, event: Event, why: str) -> Iterator[Unwrapped]:
 
 def _parts_called(facts: Facts) -> Iterator[Unwrapped]:
     """Training through anything but the model's own forward."""
-    calls: dict[object, Event] = {}
+    calls: dict[tuple[cst.CSTNode, CallChain], Event] = {}
     for event in facts.of_kind(Kind.METHOD, Kind.FORWARD, Kind.CALL):
         if not event.grad or not facts.in_training(event):
             continue
@@ -73,14 +74,16 @@ def _parts_called(facts: Facts) -> Iterator[Unwrapped]:
         if isinstance(node, cst.Call) and isinstance(node.func, (cst.Attribute, cst.Subscript)):
             yield from _past_the_forward(facts, event, node, node.func)
         if event.kind is Kind.FORWARD:
-            calls[node] = event
+            calls[node, event.here.frame.context] = event
     for event in facts.of_kind(Kind.LOOP):
         if event.grad and facts.in_training(event):
             for one in wrapped(event.value):
                 yield Unwrapped(core(one), event.module, event.node, "the parts of the model are called one by one")
     parts = {part: model for model in facts.models for part in parts_of(model)[1:] if not has_none(part)}
     for event in calls.values():
-        around = {core(obj) for step in event.here.frame.context if step in calls for obj in calls[step].receiver.objs}
+        chain = event.here.frame.context
+        steps = [(step, CallChain(chain[:depth])) for depth, step in enumerate(chain) if isinstance(step, cst.CSTNode)]
+        around = {core(obj) for step in steps if step in calls for obj in calls[step].receiver.objs}
         for obj in event.receiver.objs:
             model = parts.get(core(obj))
             if model is not None and core(obj) not in facts.models and model not in around:
@@ -130,8 +133,16 @@ def _moved(facts: Facts) -> Iterator[Unwrapped]:
             continue
         moved = {core(root(obj)) for obj in event.receiver.objs}
         for model in facts.models:
-            if model in moved:
+            if model in moved and not _is_made_for_it(facts, model, event):
                 yield Unwrapped(model, event.module, event.node, "it is moved or cast during training")
+
+
+def _is_made_for_it(facts: Facts, model: Obj, event: Event) -> bool:
+    """Whether each turn that does something to a model, before it trains it, has made it."""
+    begun = next(iter(training_forwards(facts, model)), None)
+    steps = [step for step in (*model.context, model.site) if isinstance(step, cst.CSTNode)]
+    made = {loop for step in steps for loop in loops_around(facts.module_of(step), step)}
+    return begun is not None and event.before(begun) and event.turns <= made
 
 
 def _moves_away(event: Event) -> bool:

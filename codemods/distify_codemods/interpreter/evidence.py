@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.inside import contained, core, root, values_in
 from distify_codemods.interpreter import collated, pooling
@@ -157,10 +158,17 @@ def _unknown_module(obj: External, call: cst.Call, around: tuple[Obj, ...] = ())
 
 def may_be_given_labels(call: cst.CSTNode) -> bool:
     """Whether a model of transformers computes the loss itself, or may, since it is not seen what it is given."""
-    if not isinstance(call, cst.Call):
-        return False
-    told = {arg.keyword.value for arg in call.args if arg.keyword is not None}
-    return any(arg.star for arg in call.args) or bool(told & computing.LABELS)
+    return is_given_unseen(call) or bool(_keywords(call) & computing.LABELS)
+
+
+def is_given_unseen(call: cst.CSTNode) -> bool:
+    """`model(**batch)`, and nothing by name that says what is in it."""
+    stars = isinstance(call, cst.Call) and any(arg.star for arg in call.args)
+    return stars and not _keywords(call) & computing.LABELS
+
+
+def _keywords(call: cst.CSTNode) -> set[str]:
+    return set(tree.keywords(call))
 
 
 def _is_from_torchvision(obj: External) -> bool:

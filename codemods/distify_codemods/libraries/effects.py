@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distify_codemods.libraries import registry
+from distify_codemods.libraries import downloads, registry
 from distify_codemods.libraries.registry import ITSELF, UNSEEN, Api, Effect, Role, functions, is_tracker, methods
 
 __all__ = ["ITSELF", "UNSEEN", "is_tracker"]
@@ -86,6 +86,8 @@ def is_named(name: str) -> bool:
 
 def reading(name: str) -> Api | None:
     """What is known of a function that reads a file, by its full name; of a method also where a class is asked."""
+    if name.startswith(downloads.WITH_WEIGHTS):
+        return None
     of_a_class = READING_METHODS.get(name.rsplit(".", 1)[-1]) if "." in name else None
     return registry.find(name, Effect.READS) or (of_a_class if of_a_class and of_a_class.path >= 0 else None)
 

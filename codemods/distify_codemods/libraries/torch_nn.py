@@ -20,7 +20,10 @@ OF_TRAINING = (
 PLAIN_BASES = frozenset({MODULE, "builtins.object"})
 COMPILES = "torch.compile"
 #: What returns what it is given first.
-GIVE_BACK = ("torch.autograd.Variable", "torch.compile", "apex.parallel.convert_syncbn_model")
+GIVE_BACK = (
+    "torch.autograd.Variable", "torch.compile", "apex.parallel.convert_syncbn_model", "torch.nn.utils.weight_norm",
+    "torch.nn.utils.remove_weight_norm", "torch.nn.utils.parametrizations.weight_norm",
+)  # fmt: skip
 #: What makes a tensor a part of a module.
 PARTS = ("torch.nn.Parameter", "torch.nn.Buffer")
 #: Functions that fill a tensor.
