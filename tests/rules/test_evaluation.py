@@ -14,6 +14,7 @@ from tests.rules.scripts import (
     converted,
     distributed,
     findings,
+    indented,
     line_of,
     script,
 )
@@ -404,6 +405,36 @@ def why_all(lines: str) -> tuple[str, str]:
     before = script(imports=f"{IMPORTS}import strange\n", loader=LOADER + OTHER, after=loop)
     [message] = [one.message for one in findings("EVAL01", before, Level.ADVICE)]
     return message.partition("no faster: ")[2], before
+
+
+CHECKED = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        if x.dim() != 2:
+            raise ValueError(x.shape)
+        return self.out(x)
+
+
+model = Net()
+"""
+
+
+def test_an_error_that_ends_the_run_is_nothing_that_one_rank_does() -> None:
+    after = converted(script(loader=LOADER + OTHER, model=CHECKED, after=SUMS))
+    assert after.endswith(SUMMED)
+
+
+@pytest.mark.parametrize("held", ["try", "suppress"])
+def test_an_error_that_is_caught_leaves_the_loop_of_one_rank(held: str) -> None:
+    opens = "try:\n" if held == "try" else "import contextlib\nwith contextlib.suppress(ValueError):\n"
+    after = opens + indented(SUMS) + ("except ValueError:\n    pass\n" if held == "try" else "")
+    before = script(loader=LOADER + OTHER, model=CHECKED, after=after)
+    [message] = [one.message for one in findings("EVAL01", before, Level.ADVICE)]
+    assert f"line {line_of(before, 'raise ValueError')} may leave the loop" in message
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""MODEL01: models that a function makes anew each time that it is called are wrapped there, whichever class it takes."""
+"""MODEL01: models that a function makes anew whenever it is called are wrapped there, whichever class it takes."""
 
 from __future__ import annotations
 

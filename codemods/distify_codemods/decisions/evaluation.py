@@ -49,7 +49,7 @@ def sums(facts: Facts, loop: BatchLoop) -> Reduction | Refusal:
         return Refusal(common)
     effect = next(effects(facts, loop), None)
     if effect is not None:
-        return Refusal(told(effect))
+        return Refusal(told(effect, loop))
     if _length_is_used(facts, loop):
         return Refusal("the number of batches is used")
     accumulators: list[str] = []
@@ -103,7 +103,7 @@ def gathers(facts: Facts, loop: BatchLoop, everywhere: Sequence[BatchLoop]) -> G
         if used is not None:
             how = " in the statement of the forward pass" if used in direct_lines else " before the forward pass"
             itself = any(event.node is one.node for one, _ in calls)
-            return Refusal(f"{told(event)}{'' if itself else how}")
+            return Refusal(f"{told(event, loop)}{'' if itself else how}")
     needed = _needed(facts, loop, before)
     if isinstance(needed, Refusal):
         return needed

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions.form_tests import is_of_form
 from distify_codemods.decisions.stand_ins import evaluated
@@ -44,13 +45,27 @@ def _has_an_effect(event: Event, loop: BatchLoop, models: set[Obj]) -> bool:
     if event.kind is Kind.TEST:
         return bool(loaders_of(event.value.sources))
     if event.kind is Kind.LEAVE:
+        if event.name == "raise" and not _may_be_caught(event):
+            return False  # it ends the run, on whichever rank
         return event.here.frame is loop.event.here.frame or event.name in ("exit", "raise")
     return event.kind in (Kind.PRINT, Kind.STORE)
 
 
-def told(effect: Event) -> str:
+def _may_be_caught(event: Event) -> bool:
+    return any(here.arm == "body" and _catches(here.node) for here in event.here.up())
+
+
+def _catches(node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.With):
+        calls = [item.item for item in node.items if isinstance(item.item, cst.Call)]
+        return any((tree.dotted(call.func) or "").endswith("suppress") for call in calls)
+    return isinstance(node, (cst.Try, cst.TryStar)) and bool(node.handlers)
+
+
+def told(effect: Event, loop: BatchLoop) -> str:
     """What is said of such an event."""
-    line = f"line {effect.module.place(effect.node).line}"
+    place = effect.module.place(effect.node)
+    line = f"line {place.line}" if effect.module is loop.module else f"line {place.line} of {effect.module.path}"
     if effect.kind is Kind.METHOD and effect.name in _KEEPING:
         return f"{line} keeps something of each batch"
     if effect.kind in (Kind.CALL, Kind.METHOD):
