@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods import file_events
+from distify_codemods import file_events, tree
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import path_of, reads
 from distify_codemods.file_names import Names, into_a_handle
@@ -20,7 +20,7 @@ def run(context: Context) -> bool:
     """Whether there was anything to wait for."""
     events = context.facts.run.events
     written = [event for event in events if context.writes(event) and not into_a_handle(event)]
-    removals = [event for event in written if event.name.startswith(effects.REMOVES)]
+    removals = [event for event in written if event.name.startswith(effects.REMOVES) and not _moves_one(event, written)]
     found, names = False, context.names
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD, Kind.PASS):
         if event in context.named_writers:
@@ -104,6 +104,22 @@ def _may_be_gone(context: Context, removal: Event, made: Event) -> bool:
     removed, wanted = next((one.constant() for one in given), None), path_of(made).constant()
     known = isinstance(removed, str) and isinstance(wanted, str)
     return not known or str(wanted).startswith(str(removed))
+
+
+def _moves_one(removal: Event, written: list[Event]) -> bool:
+    """`part.replace(path)`, after `torch.save(state, part)`: what is gone then was a file, and no folder."""
+    call = removal.node
+    if removal.name not in effects.IN_PLACE or not isinstance(call, cst.Call):
+        return False
+    of_method = removal.kind is Kind.METHOD and isinstance(call.func, cst.Attribute)
+    moved = call.func.value if of_method and isinstance(call.func, cst.Attribute) else call.args[0].value
+    text, function = tree.code_of(moved), removal.here.frame.node
+    return any(
+        text == tree.code_of(arg.value)
+        for one in written
+        if one.before(removal) and one.here.frame.node is function and effects.writes_one_file(one.name)
+        for arg in (one.node.args if isinstance(one.node, cst.Call) else ())
+    )
 
 
 def _listing(context: Context, event: Event) -> tuple[Module, cst.CSTNode] | None:
