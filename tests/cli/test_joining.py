@@ -106,7 +106,7 @@ def test_where_ranks_start_anew_they_do(distify: CommandLine) -> None:
     ended = run(distify, once, "--max-restarts", "1")
     assert (ended.code, ended.out) == (0, b"trained 2\n"), ended.err
     said = [line for line in last_lines(ended) if line.startswith("distify:")]
-    assert said[1:] == [
+    assert said[-2:] == [  # on a busy machine, more may be said of who has not joined yet
         "distify: rank 0 waits for it",
         "distify: rank 1 was killed by SIGKILL (out of memory?); all ranks start anew (1 of 1)",
     ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Level
 
-from tests.rules.scripts import IMPORTS, conversion_of, converted, script
+from tests.rules.scripts import IMPORTS, LOOP, conversion_of, converted, line_of, script
 from tests.rules.test_training_figures import METER, STEP
 
 SETUP = """\
@@ -232,3 +233,14 @@ def test_a_line_that_is_left_alone_is_not_waited_for() -> None:
     conversion = conversion_of(script(setup=f"{METER}{SETUP}", loop=turns("meter.update(loss.item())", shown)))
     after = conversion.files[0].after.decode()
     assert "rt.average_figures(meter)\n            board.show()" in after or "all_reduce_mean" in after
+
+
+def test_a_figure_is_told_where_it_stands_whatever_letters_its_name_has() -> None:
+    """`s` is no part of `losses` that could be looked for as text."""
+    loop = LOOP.replace(
+        "        optimizer.step()\n",
+        "        optimizer.step()\n        losses.append(loss.item())\n        s.append(model(x).mean().item())\n",
+    )
+    before = script(setup="losses, s = [], []\n", loop=loop, after="print(sum(losses), sum(s))\n")
+    kept = [one for one in conversion_of(before).of(Level.APPLIED) if one.message.startswith("`s` keeps")]
+    assert [one.place.line for one in kept if one.place] == [line_of(before, "s.append(model")]

@@ -74,9 +74,15 @@ def _defer(context: Context, deferral: Deferral) -> None:
         text = f"{context.rt(module)}.average_figures({', '.join(deferral.after)})"
         plan.insert_after(deferral.loop.node, text, context.code, reason)
     for name in deferral.holders:
-        first = next(one for one in deferral.averages if name in tree.code_of(module.statement(one.node)))
+        first = next(one for one in deferral.averages if _is_named(name, module.statement(one.node)))
         context.applied(f"`{name}` keeps a rank's own, and is averaged over the ranks where it is looked at", module,
                         first.node)  # fmt: skip
+
+
+def _is_named(name: str, statement: cst.CSTNode) -> bool:
+    """Whether what keeps figures, `losses` or `self.losses`, stands in a statement."""
+    nodes = (node for node in tree.walk(statement) if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)))
+    return any(tree.code_of(node) == name for node in nodes)
 
 
 # ---- all of a place at once
