@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 from typing import Any
@@ -76,10 +77,12 @@ def _trained(coin: Callable[[nn.Module], float], alike: bool = True) -> tuple[li
     return [torch.stack(outputs), after], shared is not None and not shared.given_up
 
 
+@pytest.mark.parametrize("alike", [True, False], ids=["said", "seen"])
 @pytest.mark.parametrize("coin", [_of_python, _of_numpy, _of_torch])
-def test_what_is_drawn_alike_in_checked_calls_is_what_one_process_draws(coin: Callable[[nn.Module], float]) -> None:
-    alone, _ = _trained(coin)
-    for (outputs, after), is_shared in on_ranks(_trained, coin):
+def test_what_is_drawn_for_a_batch_is_what_one_process_draws(coin: Callable[[nn.Module], float], alike: bool) -> None:
+    """Whether it is said or not: a part of a batch takes as many numbers as the whole."""
+    alone, _ = _trained(coin, alike)
+    for (outputs, after), is_shared in on_ranks(_trained, coin, alike):
         assert is_shared
         torch.testing.assert_close(outputs, alone[0])
         assert after == alone[1]  # and the script's draws go on as they do there
@@ -96,13 +99,13 @@ def test_a_check_puts_back_the_generators_that_a_model_has(coin: Callable[[nn.Mo
 class Deciding(nn.Module):
     """A part of a batch that has a large sample goes another way: such calls are taken back, and computed whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, alike: bool) -> None:
         super().__init__()
         torch.manual_seed(2)
-        self.body, self.norm = nn.Linear(5, 7), nn.Linear(7, 7)
+        self.body, self.norm, self.alike = nn.Linear(5, 7), nn.Linear(7, 7), alike
 
     def forward(self, samples: Tensor) -> Tensor:
-        with rt.draw_alike():
+        with rt.draw_alike() if self.alike else contextlib.nullcontext():
             factor = random.random()
         hidden = self.body(samples)
         if samples.max() > 5:
@@ -110,8 +113,8 @@ class Deciding(nn.Module):
         return hidden * factor
 
 
-def _taken_back() -> list[float]:
-    net = Deciding()
+def _taken_back(alike: bool) -> list[float]:
+    net = Deciding(alike)
     random.seed(4)
     rt.data_parallel(net)
     found = []
@@ -124,7 +127,50 @@ def _taken_back() -> list[float]:
     return found
 
 
-def test_what_a_call_drew_that_is_taken_back_is_drawn_once() -> None:
-    alone = _taken_back()
-    for found in on_ranks(_taken_back):
+@pytest.mark.parametrize("alike", [True, False], ids=["said", "seen"])
+def test_what_a_call_drew_that_is_taken_back_is_drawn_once(alike: bool) -> None:
+    alone = _taken_back(alike)
+    for found in on_ranks(_taken_back, alike):
         assert found == pytest.approx(alone, rel=1e-5)
+
+
+class Scaling(nn.Module):
+    """A number for each sample; `coin`: and one for all, of the same stream or of another."""
+
+    def __init__(self, source: str, coin: str) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.body, self.source, self.coin = nn.Linear(5, 5), source, coin
+
+    def forward(self, samples: Tensor) -> Tensor:
+        if self.source == "dropout":
+            factors = nn.functional.dropout(torch.ones(len(samples), 64))[:, :, None]
+        else:
+            draw = random.random if self.source == "python" else numpy.random.rand
+            factors = torch.tensor([[float(draw())] for _ in samples])
+        if self.coin:
+            factors = factors + (float(numpy.random.rand()) if self.coin == "numpy" else random.random())
+        return factors.flatten(1) * self.body(samples).sum(1, keepdim=True)
+
+
+def _scaled(source: str, coin: str) -> Tensor:
+    net = Scaling(source, coin)
+    random.seed(4), numpy.random.seed(4), torch.manual_seed(4)
+    rt.data_parallel(net)
+    out = net(torch.ones(8, 5))
+    out.sum().backward()
+    for _ in range(3):
+        out = net(torch.ones(8, 5))
+        out.sum().backward()
+    return out.detach()
+
+
+@pytest.mark.parametrize(
+    ("source", "coin"),
+    [("python", ""), ("numpy", ""), ("dropout", ""), ("python", "python"), ("python", "numpy"), ("dropout", "python")],
+)
+def test_what_is_drawn_for_each_sample_is_another_number_on_each_rank(source: str, coin: str) -> None:
+    one, other = on_ranks(_scaled, source, coin)
+    assert torch.equal(one, other)
+    rows = {tuple(row.tolist()) for row in one}
+    assert len(rows) == 8

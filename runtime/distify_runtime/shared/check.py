@@ -34,7 +34,7 @@ from distify_runtime.shared.plans import Call, Plan
 from distify_runtime.shared.proposals import outputs_of
 from distify_runtime.shared.readings import Mixture, Readings, mixture_of
 from distify_runtime.shared.state import WRITTEN, State, put_back
-from distify_runtime.shared.streams import Rewound, kept, numpy_position
+from distify_runtime.shared.streams import Rewound, kept, positions
 from distify_runtime.shared.structure import Unknown, tensors_in, told
 from distify_runtime.shared.surroundings import Surroundings
 
@@ -79,10 +79,8 @@ def find_plan(
     counts: the samples of each rank; else as uneven as can be. vouched: gradients of such calls have been compared.
     """
     check = _Check(model, call.cut_off(), counts, vouched)
-    before = numpy_position()
     with _unseen():
         whole = check.whole(())
-        model.draws_numpy = model.draws_numpy or numpy_position() != before
     said = [one for one in communicator.all_gather_object(whole if isinstance(whole, str) else "") if one]
     if any(isinstance(one, _OutOfMemory) for one in said):
         return _of_fewer(model, call, known, vouched)
@@ -176,19 +174,22 @@ class _Check:
             outputs = [one.as_ragged_as(before) for one, before in zip(outputs, plan.outputs, strict=True)]
         proposed = replace(plan, outputs=outputs, seen=plan.seen or seen, sizes=tuple(sizes.values()), agreed={})
         found = self._attempt(lambda: (self._shared_pass(proposed, counts), None), along)
-        why = found if isinstance(found, str) else comparing.difference(found, whole)
-        return _first(why) or proposed
+        why = _first(found if isinstance(found, str) else comparing.difference(found, whole))
+        if not why:
+            self._model.draws.learn(whole.moved, both.moved)
+            self._model.draws.learn_of_tensors(dims, "torch" not in whole.moved and not whole.drops)
+        return why or proposed
 
     def _both(self, plan: Plan, counts: tuple[int, ...], along: tuple[Dims, ...]) -> Both:
         """A collective."""
         whole, part = self.whole(along), self._part(plan, counts, along)
         why = str(next((one for one in (whole, part) if isinstance(one, str)), ""))
-        told = ([], Outside()) if isinstance(part, str) else (part.draws, part.outside)
+        told = ([], {}, Outside()) if isinstance(part, str) else (part.draws, part.moved, part.outside)
         everyone = communicator.all_gather_object((*told, self._readings.outcomes(), why))
-        draws, outside, read, failed = (list(one) for one in zip(*everyone, strict=True))
+        draws, moved, outside, read, failed = (list(one) for one in zip(*everyone, strict=True))
         self.read = mixture_of(read)
         dims = batch_dims(draws, [] if isinstance(whole, str) else whole.draws)
-        return Both(whole, part, dims, outside, next(filter(None, failed), ""))
+        return Both(whole, part, dims, moved, outside, next(filter(None, failed), ""))
 
     def _shared_pass(self, plan: Plan, counts: tuple[int, ...]) -> list[Tensor]:
         return self._model.shared_pass(self._call, plan, counts, Readings(), True)[1]
@@ -233,6 +234,7 @@ class _Check:
     def _attempt(self, compute: Callable[[], Given], along: tuple[Dims, ...], gradients: bool = True) -> Passed | str:
         """A pass that leaves no trace, or why there is none."""
         self._draws.again()
+        began = positions()
         with _put_back(self._model.model) as (state, around), Births() as born, OneRow(along) as drawn:
             vars(self._model.model).update(self._made)
             inputs = self._inputs()
@@ -246,6 +248,7 @@ class _Check:
                 raise
             except Exception as error:  # whatever a model says of a part of its batch, or of a whole one
                 return _Raised(f"it raises {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+            moved = {name: one for name, one in positions().items() if one != began[name]}
             leaves = born.without(leaves_past(tensors, inputs))
             wanted = {id(one): one for one in inputs} | leaves
             with region.whole_batch():  # which is no backward pass of the script's
@@ -258,7 +261,17 @@ class _Check:
             left = born.left((one for one in known if one is not None), self._model.model)
             outside = Outside([*left, *around.filled_with(tensors)], numbers, returned)
             return Passed(
-                tensors, flowing, found, leaves, changed, drawn.shapes, outside, state.spreads(), born.precision
+                tensors,
+                flowing,
+                found,
+                leaves,
+                changed,
+                drawn.shapes,
+                drawn.drops,
+                moved,
+                outside,
+                state.spreads(),
+                born.precision,
             )
 
     def _inputs(self) -> list[Tensor]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from distify_runtime.shared.graph import flows, kinds_of_nodes
+from distify_runtime.shared.streams import Positions
 
 #: How far apart two computations of one number may be, as a share of its size. Mistakes are tenths and more.
 _ROUNDING = {torch.float64: 1e-7, torch.float32: 2e-3, torch.complex128: 1e-7, torch.complex64: 2e-3}
@@ -55,6 +56,8 @@ class Passed:
     leaves: dict[int, Tensor]  # that gradients flow to, past copies and splits
     state: dict[str, Tensor]
     draws: list[tuple[int, ...]]  # the shapes of what was drawn
+    drops: bool  # something was left out by a kernel that draws by itself
+    moved: Positions  # where streams are then that were drawn from
     outside: Outside
     spreads: dict[str, float] = field(default_factory=dict)  # by the names of running means in `state`
     precision: torch.dtype | None = None  # of half size, which something was computed in, whatever came of it
@@ -69,12 +72,14 @@ class Passed:
 class Both:
     """The whole batch and this rank's part, or why there is none; and of all ranks, what they leave outside.
 
-    dims: where the batch is in what they draw. failed: what the first rank says that cannot compute one of them.
+    dims: where the batch is in what they draw. moved: the streams that they draw from. failed: what the first rank says
+    that cannot compute one of them.
     """
 
     whole: Passed | str
     part: Passed | str
     dims: list[frozenset[int]] | None
+    moved: list[Positions]
     outside: list[Outside]
     failed: str
 

@@ -37,11 +37,13 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     computed under it indexes past an end, which GPUs do not survive.
 
     `shapes`: what has been drawn. From those of a part and of the whole follows where the batch is in each draw.
+    `drops`: whether a kernel that draws by itself was to leave something out.
     """
 
     def __init__(self, along: Sequence[Dims] = ()) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.shapes: list[tuple[int, ...]] = []
+        self.drops = False
         self._along = along
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -55,6 +57,7 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._dropout(*args)
         if name in _DROPOUTS:
             at = _DROPOUTS[name]
+            self.drops |= len(args) > at and args[at] > 0
             args = (*args[:at], 0.0, *args[at + 1 :]) if len(args) > at else args
         return func(*args, **kwargs)
 
@@ -67,7 +70,8 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _made(self, func: Any, args: Any, kwargs: Any) -> Tensor:
         kwargs = _without_generator(kwargs)
-        whole: Tensor = func(*args, **kwargs)
+        with _forked():
+            whole: Tensor = func(*args, **kwargs)
         shape = tuple(whole.shape)
         with self._drawn(shape) as dims:
             row: Tensor = func(*(_row_of(one, shape, dims) for one in args), **kwargs)
@@ -85,10 +89,17 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _drawn(self, shape: tuple[int, ...]) -> Iterator[Dims]:
         number = len(self.shapes)
         self.shapes.append(shape)
-        kind = accelerators.kind() or "cuda"
-        with torch.random.fork_rng(devices=range(accelerators.count()), device_type=kind):
+        with _forked():
             torch.manual_seed(number)
             yield self._along[number] if number < len(self._along) else frozenset()
+
+
+@contextmanager
+def _forked() -> Iterator[None]:
+    """Torch's streams go on afterwards as if nothing had been drawn."""
+    kind = accelerators.kind() or "cuda"
+    with torch.random.fork_rng(devices=range(accelerators.count()), device_type=kind):
+        yield
 
 
 def batch_dims(parts: Sequence[Sequence[tuple[int, ...]]], whole: Sequence[tuple[int, ...]]) -> list[Dims] | None:

@@ -32,7 +32,7 @@ from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, re
 from distify_runtime.shared.plans import Plan
 from distify_runtime.shared.readings import Readings, notice_readings
 from distify_runtime.shared.shapes import Surprise
-from distify_runtime.shared.streams import kept, own_stream
+from distify_runtime.shared.streams import Sources, kept, own_stream
 from distify_runtime.shared.structure import rebuilt, tensors_in, told
 from distify_runtime.shared.subclasses import first_of_another_class, like, plain
 from distify_runtime.sight import hide_group
@@ -90,7 +90,7 @@ class SharedModel:
         self.forms = Forms()
         self.given_up = ""  # why it is computed whole
         self.parts: list[SharedModel] = []
-        self.draws_numpy = False
+        self.draws = Sources()
         self._modes: set[bool] = set()  # `training`, of calls with gradients since the last step
         self._trains_in_eval = False
 
@@ -229,7 +229,7 @@ class SharedModel:
         tag = self._tag(call)
         if torch.is_grad_enabled():
             self.copies.refresh(tag)
-        return region.Region(tag, counts, [self.copies], plan.exact_losses, self.draws_numpy)
+        return region.Region(tag, counts, [self.copies], plan.exact_losses, self.draws)
 
     def _tag(self, call: plans.Call) -> Tag:
         return Tag(What.OUTPUTS, self._number, self.calls, form=call.form_hash)

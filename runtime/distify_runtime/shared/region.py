@@ -20,7 +20,7 @@ from distify_runtime.shared import operations
 from distify_runtime.shared.copies import Copies
 from distify_runtime.shared.messages import Tag, What, exchange
 from distify_runtime.shared.readings import Readings, unnoticed
-from distify_runtime.shared.streams import own_stream
+from distify_runtime.shared.streams import Sources, own_stream
 
 _FAILED, _MEETS, _DONE = range(3)
 
@@ -37,7 +37,7 @@ class Region:
     counts: tuple[int, ...]
     copies: list[Copies]
     exact_losses: bool = False
-    draws_numpy: bool = True
+    draws: Sources = field(default_factory=lambda: Sources(numpy=True))
     place: int = 0  # of the collective before, within the pass
     asks: bool = False  # before each collective, whether all ranks come to it: a part of a batch may raise an error
 
@@ -98,7 +98,7 @@ class Region:
             for copies in self.copies:
                 stack.enter_context(copies.in_place())
             if own_draws:
-                stack.enter_context(own_stream().drawn(self.draws_numpy))
+                stack.enter_context(own_stream().drawn(self.draws))
             _current = self
             try:
                 yield

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from distify_runtime import accelerators
 from distify_runtime.environment import rank
 from distify_runtime.meeting import by_itself
 from distify_runtime.randomness import common_seed, seed_host
+from distify_runtime.watch import randomness
 
 
 class Stream:
@@ -28,20 +30,60 @@ class Stream:
         _set_state(outside)
 
     @contextmanager
-    def drawn(self, numpy: bool) -> Iterator[None]:
+    def drawn(self, sources: Sources) -> Iterator[None]:
         """Draw from this stream; afterwards the script's goes on as if nothing but what is drawn alike had been."""
-        global _outside, _drawn_alike
-        before, _outside, _drawn_alike = _outside, _state(numpy), None
-        _set_state({name: self._state[name] for name in _outside})
+        global _alike, _outside, _drawn_alike
+        before, numpy = (_alike, _outside), sources.numpy
+        _alike, _outside = sources.alike, _state(numpy)
+        _drawn_alike = _outside if _alike else None
+        _set_state({name: self._state[name] for name in _outside.keys() - _alike})
         try:
             yield
         finally:
-            self._state |= _state(numpy)
-            _set_state(_outside)
-            _outside = before
+            now = _state(numpy)
+            self._state |= {name: now[name] for name in now.keys() - _alike}
+            _set_state({**_outside, **{name: now[name] for name in now.keys() & _alike}})
+            _alike, _outside = before
 
+
+@dataclass
+class Sources:
+    """Which streams a model draws from: of which a part of a batch takes as many numbers as the whole, it draws for the
+    batch at once, and every rank takes them from the script's stream, as one process does.
+
+    `numpy`: whether anything is seen to draw from NumPy's.
+    """
+
+    numpy: bool = False
+    _of_batches: set[str] = field(default_factory=set)
+    _of_samples: set[str] = field(default_factory=set)
+
+    @property
+    def alike(self) -> frozenset[str]:
+        return frozenset(self._of_batches - self._of_samples)
+
+    def learn(self, whole: Positions, parts: Sequence[Positions]) -> None:
+        """What a whole batch, and the ranks' parts of it, have drawn from one place on."""
+        names = {name for one in (whole, *parts) for name in one if name != "torch"}
+        self.numpy |= "numpy" in names
+        for name in names:
+            as_many = all(one.get(name) == whole.get(name) for one in parts)
+            (self._of_batches if as_many else self._of_samples).add(name)
+
+    def learn_of_tensors(self, along: Sequence[frozenset[int]], all_seen: bool) -> None:
+        """Along which dimensions each draw of torch's has the batch. all_seen: no others have been made."""
+        if along:
+            at_once = all_seen and not any(along)
+            (self._of_batches if at_once else self._of_samples).update(("torch", "accelerator"))
+
+
+#: Where streams are, by their names.
+Positions = dict[str, int]
 
 _own: Stream | None = None
+
+#: Of which streams a shared pass draws from the script's.
+_alike: frozenset[str] = frozenset()
 
 #: The script's streams, which are alike on all ranks, while a shared pass draws from the rank's own.
 _outside: dict[str, Any] | None = None
@@ -65,12 +107,12 @@ def draw_alike() -> Iterator[None]:
     outside, _outside = _outside, None
     _drawn_alike = _drawn_alike or outside
     own = _state("numpy" in outside)
-    _set_state(outside)
+    _set_state({name: outside[name] for name in outside.keys() - _alike})
     try:
         yield
     finally:
         _outside = _state("numpy" in outside)
-        _set_state(own)
+        _set_state({name: own[name] for name in own.keys() - _alike})
 
 
 def draws_of_its_own() -> bool:
@@ -126,13 +168,9 @@ def rewinding(generator: Any) -> Callable[[], Any] | None:
     return None
 
 
-def numpy_position() -> Any:
-    """Changes when something is drawn from NumPy's global stream; None where nothing has imported NumPy."""
-    numpy = sys.modules.get("numpy")
-    if numpy is None:
-        return None
-    state = numpy.random.get_state()
-    return state[2], state[3], int(state[1][0])
+def positions() -> Positions:
+    """What changes when something is drawn."""
+    return dict(zip(("torch", "python", "numpy"), randomness.positions(), strict=True))
 
 
 def _state(numpy: bool) -> dict[str, Any]:
@@ -144,8 +182,13 @@ def _state(numpy: bool) -> dict[str, Any]:
 
 
 def _set_state(state: dict[str, Any]) -> None:
-    torch.set_rng_state(state["torch"])
-    random.setstate(state["python"])
-    accelerators.set_random_state(state["accelerator"])
-    if "numpy" in state:
-        sys.modules["numpy"].random.set_state(state["numpy"])
+    for name, one in state.items():
+        _SETTING[name](one)
+
+
+_SETTING: dict[str, Callable[[Any], Any]] = {
+    "torch": torch.set_rng_state,
+    "python": random.setstate,
+    "accelerator": accelerators.set_random_state,
+    "numpy": lambda state: sys.modules["numpy"].random.set_state(state),
+}
