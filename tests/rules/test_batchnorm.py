@@ -204,3 +204,31 @@ def test_order() -> None:
     model = "model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 1))\n"
     after = converted(script(model=model, optimizer=OPTIMIZER, loop=LOOP))
     assert after.index("model = nn.Seq") < after.index(SYNC) < after.index(WRAP) < after.index(SHUFFLED)
+
+
+SIZED = """\
+class Net(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.body, self.out = nn.Linear(4, width), nn.Linear(width, 1)
+
+    def forward(self, x):
+        return self.out(self.body(x))
+
+
+settings = {read}
+"""
+
+
+@pytest.mark.parametrize("read", ['json.load(open("a.json"))', 'yaml.safe_load(open("a.yaml"))'])
+@pytest.mark.parametrize("given", ['settings["width"]', "**settings"])
+def test_a_number_out_of_a_file_is_no_layer(read: str, given: str) -> None:
+    imports = f"import json\nimport yaml\n{IMPORTS}"
+    model = SIZED.replace("{read}", read) + f"model = Net({given})\n"
+    assert "sync_batchnorm" not in converted(script(imports=imports, model=model))
+
+
+def test_what_a_setting_names_may_be_one() -> None:
+    imports = f"import hydra\nimport json\n{IMPORTS}"
+    model = 'model = hydra.utils.instantiate(json.load(open("a.json")))\n'
+    assert SYNC in converted(script(imports=imports, model=model))

@@ -16,6 +16,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import contained, core
 from distify_codemods.interpreter.frames import Frame
+from distify_codemods.libraries.devices import is_setting
 from distify_codemods.libraries.torch_nn import BATCHNORMS, may_hold_batchnorm
 from distify_codemods.objects import External, Instance, Method
 from distify_codemods.parameters import may_be_a_module
@@ -154,7 +155,7 @@ def _has_name(frame: Frame, name: str, statement: cst.CSTNode, after: bool, forw
 
 
 def _may_hold_batchnorm(name: str) -> bool:
-    return may_hold_batchnorm(name) or not name.startswith(("torch.", "builtins."))
+    return may_hold_batchnorm(name) or not (name.startswith(("torch.", "builtins.")) or is_setting(name))
 
 
 def _may_be_batchnorm(part: Obj) -> bool:

@@ -39,3 +39,9 @@ READ_SETTINGS = (
     "builtins.input", "dotenv.", "ml_collections.", "hydra.", "fvcore.common.config.", "absl.flags.",
     "transformers.HfArgumentParser",
 )  # fmt: skip
+_MAKES = "hydra.utils."  # whatever a setting names
+
+
+def is_setting(name: str) -> bool:
+    """Whether what a call returns is a number, a word or a table of them."""
+    return name.startswith(READ_SETTINGS) and not name.startswith(_MAKES)
