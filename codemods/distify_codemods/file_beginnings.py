@@ -69,6 +69,8 @@ def _of_node(facts: Facts, node: cst.BaseExpression, depth: int) -> frozenset[st
         return frozenset()
     if isinstance(node, cst.FormattedString):
         return _of_formatted(facts, node)
+    if isinstance(node, cst.ConcatenatedString):
+        return _either(facts, node.left, depth + 1) if not _names_a_parent(node.right) else frozenset()
     if isinstance(node, cst.BinaryOperation):
         if isinstance(node.operator, cst.Modulo):
             return _plain((tree.string(node.left) or "").split("%")[0])

@@ -16,6 +16,7 @@ from distify_codemods.allocation import Obj
 from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, given_to
+from distify_codemods.file_beginnings import beginnings
 from distify_codemods.inside import root
 from distify_codemods.libraries import effects
 from distify_codemods.objects import Arguments, Bound, Class, External, Function, Instance
@@ -60,10 +61,14 @@ class Opened:
         writing = effects.WRITES_BY[self.event.name]
         if self.event.name in effects.MAPPED:
             return self._is_array_that_is_set(writing)
-        return any(_writes(one, writing) for one in self._done) or any(
+        return any(self._writes(one, writing) for one in self._done) or any(
             file_events.is_writing_method(one) and any(self.parts & set(value.objs) for value in one.arguments.all())
             for one in self.facts.of_kind(Kind.METHOD)
         )
+
+    def _writes(self, event: Event, writing: list[str]) -> bool:
+        begins = event.name == "begin" and event.arguments.get("write") is not None
+        return event.name in writing or begins or (event.name == "execute" and not _only_asks(self.facts, event))
 
     @property
     def _done(self) -> Iterator[Event]:
@@ -147,12 +152,7 @@ class Opened:
         return all(_takes_parts(module, node) for node in named)
 
 
-def _writes(event: Event, writing: list[str]) -> bool:
-    begins = event.name == "begin" and event.arguments.get("write") is not None
-    return event.name in writing or begins or (event.name == "execute" and not _only_asks(event))
-
-
-def _only_asks(event: Event) -> bool:
+def _only_asks(facts: Facts, event: Event) -> bool:
     """`cursor.execute("SELECT ...")`, also of a text that is put together behind that: it is one statement."""
     given = event.arguments.positional[0] if event.arguments.positional else NOTHING
     text = given.constant()
@@ -160,18 +160,8 @@ def _only_asks(event: Event) -> bool:
         return text.lstrip().upper().startswith(("SELECT", "PRAGMA", "EXPLAIN", "ATTACH"))
     node = event.node.args[0].value if isinstance(event.node, cst.Call) and event.node.args else None
     texts = file_events.assigned(event.module, node) or [node] if node is not None and not given.objs else []
-    return bool(texts) and all(_SELECTS.match(_beginning(one)) for one in texts)
-
-
-def _beginning(node: cst.BaseExpression) -> str:
-    """With what a text begins; what is filled in counts as no letter."""
-    if isinstance(node, cst.FormattedString):
-        return tree.filled_in(node, "?")
-    if isinstance(node, (cst.BinaryOperation, cst.ConcatenatedString)) and tree.string(node) is None:
-        return _beginning(node.left)
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        return _beginning(node.func.value) if node.func.attr.value == "format" else ""
-    return tree.string(node) or ""
+    begun = [beginnings(facts, facts.value(one), one) for one in texts]
+    return bool(begun) and all(found and all(map(_SELECTS.match, found)) for found in begun)
 
 
 def _is_asked_of(parent: cst.CSTNode | None, node: cst.CSTNode) -> bool:

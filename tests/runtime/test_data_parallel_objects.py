@@ -159,9 +159,19 @@ def _streams() -> Any:
     return inside, [torch.rand(1).item(), float(numpy.random.rand()), random.random()]
 
 
-def test_draws_for_the_batch_leave_the_scripts_streams_alike() -> None:
-    (_, outside), (_, other) = on_ranks(_streams)
-    assert outside == other
+def test_draws_for_the_batch_are_those_of_one_process_and_others_each_ranks_own() -> None:
+    """Torch's are for samples, too: dropout. Then nothing that is drawn inside shows in the script's stream."""
+    (first, outside), (second, other) = on_ranks(_streams)
+    ((inside, of_one),) = on_ranks(_streams, ranks=1)
+    assert first[1:] == second[1:] == inside[1:]
+    assert first[0] != second[0]
+    assert outside == other == [_torchs_first(), *of_one[1:]]
+
+
+def _torchs_first() -> float:
+    torch.manual_seed(1)
+    Drawing()
+    return torch.rand(1).item()
 
 
 def _dropout() -> Any:
@@ -434,23 +444,30 @@ def test_a_batch_that_one_rank_alone_skips_ends_the_run_with_what_it_failed_with
 
 
 class Skipping(Net):
-    alike = False
+    alike, drops = False, False
 
     def forward(self, samples: Tensor) -> Tensor:
         with rt.draw_alike() if self.alike else nullcontext():
             deep = bool(torch.rand(1) < 0.5)
         hidden = self.norm(self.body(samples)) if deep else self.body(samples)
         out: Tensor = self.last(self.head(hidden))
-        return out
+        return nn.functional.dropout(out, 0.5) if self.drops else out
 
 
-def _skips_layers(alike: bool) -> Any:
+def _skips_layers(alike: bool, drops: bool = False) -> Any:
     torch.manual_seed(1)
     net = Skipping()
+    net.drops = drops
     net.head = nn.Linear(7, 7)
     net.norm, net.last, net.alike = nn.BatchNorm1d(7), nn.BatchNorm1d(7), alike
     rt.data_parallel(net)
     return [net(whole()).tolist() for _ in range(20)]
+
+
+def test_layers_that_each_rank_skips_by_its_own_chance_end_the_run() -> None:
+    """What is drawn for the batch is not told from what is drawn for samples where both come out of torch's stream."""
+    with pytest.raises(RankFailed, match="the ranks have come apart"):
+        on_ranks(_skips_layers, False, True, timeout=60)
 
 
 @pytest.mark.parametrize("alike", [True, False])

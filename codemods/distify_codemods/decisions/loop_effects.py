@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions.form_tests import is_of_form
 from distify_codemods.decisions.stand_ins import evaluated
@@ -15,7 +14,7 @@ from distify_codemods.facts import BatchLoop, Facts, loaders_of
 from distify_codemods.inside import core
 from distify_codemods.libraries.effects import IMPURE, PURE
 from distify_codemods.naming import brief
-from distify_codemods.objects import Bound, Function
+from distify_codemods.objects import Bound, External, Function
 
 
 def effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
@@ -30,11 +29,11 @@ def effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
             continue  # the model's own
         if event.kind is Kind.STORE and _while_training(facts, models, event):
             continue  # and it is in eval mode
-        if _has_an_effect(event, loop, models):
+        if _has_an_effect(facts, event, loop, models):
             yield event
 
 
-def _has_an_effect(event: Event, loop: BatchLoop, models: set[Obj]) -> bool:
+def _has_an_effect(facts: Facts, event: Event, loop: BatchLoop, models: set[Obj]) -> bool:
     if event.kind is Kind.CALL:
         known = event.name.startswith((*PURE, "local.")) and event.name not in IMPURE
         return not known and not _makes_no_difference(event)
@@ -45,21 +44,26 @@ def _has_an_effect(event: Event, loop: BatchLoop, models: set[Obj]) -> bool:
     if event.kind is Kind.TEST:
         return bool(loaders_of(event.value.sources))
     if event.kind is Kind.LEAVE:
-        if event.name == "raise" and not _may_be_caught(event):
+        if event.name == "raise" and not _may_be_caught(facts, event):
             return False  # it ends the run, on whichever rank
         return event.here.frame is loop.event.here.frame or event.name in ("exit", "raise")
     return event.kind in (Kind.PRINT, Kind.STORE)
 
 
-def _may_be_caught(event: Event) -> bool:
-    return any(here.arm == "body" and _catches(here.node) for here in event.here.up())
+def _may_be_caught(facts: Facts, event: Event) -> bool:
+    """By a handler, or by what stands behind a `with` and is not known to let errors through."""
+    return any(here.arm == "body" and _may_catch(facts, here.node) for here in event.here.up())
 
 
-def _catches(node: cst.CSTNode) -> bool:
+def _may_catch(facts: Facts, node: cst.CSTNode) -> bool:
     if isinstance(node, cst.With):
-        calls = [item.item for item in node.items if isinstance(item.item, cst.Call)]
-        return any((tree.dotted(call.func) or "").endswith("suppress") for call in calls)
+        entered = [facts.value(item.item).objs for item in node.items]
+        return not all(objs and all(map(_lets_errors_through, objs)) for objs in entered)
     return isinstance(node, (cst.Try, cst.TryStar)) and bool(node.handlers)
+
+
+def _lets_errors_through(obj: Obj) -> bool:
+    return isinstance(obj, External) and obj.name.startswith(PURE)
 
 
 def told(effect: Event, loop: BatchLoop) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods.decisions.backward_passes import reaches
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.inside import core
 from distify_codemods.rules.base import Context, Rule
@@ -27,14 +28,21 @@ def run(context: Context) -> None:
 
 
 def _is_stepped_on(context: Context, backward: Event) -> bool:
-    """Whether a step follows in each turn that comes to a backward pass."""
+    """Whether a step with what it has computed follows in each turn that comes to a backward pass."""
     left = [event for event in context.facts.of_kind(Kind.LEAVE) if event.name != "raise" and backward.before(event)]
     return any(
         backward.before(step)
+        and _is_of(context, step, backward)
         and step.here.conditions() <= backward.here.conditions()
         and not any(event.before(step) and event.turns >= backward.turns for event in left)
         for step in context.facts.steps
     )
+
+
+def _is_of(context: Context, step: Event, backward: Event) -> bool:
+    stepping = step.receiver.objs.union(*(value.objs for value in step.arguments.all()))  # `scaler.step(optimizer)`
+    models = [model for one in context.facts.optimizers if one.obj in stepping for model in one.models]
+    return not models or any(reaches(context.facts, backward, model) for model in models)
 
 
 def _is_slower(context: Context) -> bool:
