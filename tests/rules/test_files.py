@@ -230,6 +230,10 @@ def test_what_a_save_gives_is_told_to_all_where_it_is_looked_into(before: str, a
         pytest.param("values = np.memmap('a.bin', np.uint16, 'r')\n", id="mapped to be read"),
         pytest.param("rows = sqlite3.connect('a.db').execute('select 1').fetchall()\n", id="database that is read"),
         pytest.param(
+            "t = str(3)\nrows = sqlite3.connect('a.db').execute(f'SELECT {t} ' f'FROM {t}').fetchall()\n",
+            id="a query in two pieces",
+        ),
+        pytest.param(
             "row = sqlite3.connect('a.db').cursor()\nfor t in ('a', 'b'):\n    row.execute(f'SELECT x FROM {t}')\n"
             "    found = row.fetchall()\n",
             id="a query that is put together",
