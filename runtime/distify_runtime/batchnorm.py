@@ -170,7 +170,7 @@ def _synchronised(original: Any) -> type[nn.Module]:
     return type(original.__name__, (_SynchronisedBatchNorm, original), attributes)
 
 
-def _global_statistics(input: Tensor) -> tuple[Tensor, Tensor, float, float]:
+def _global_statistics(input: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Mean and biased variance of each channel over all ranks, in float64, and how many values they are of; and of how
     many, where all ranks see one batch: ranks that hold the same to the last bit do.
 
@@ -182,7 +182,6 @@ def _global_statistics(input: Tensor) -> tuple[Tensor, Tensor, float, float]:
     communicator.all_gather(everyone, mine, BATCHNORM)
     mean, variance, count = merged(torch.stack(everyone))
     if count < 2:
-        raise ValueError(f"training BatchNorm needs more than one value per channel, all ranks have {count:.0f}")
-    local_count = float(mine[-1])
-    is_one_batch = local_count > 1 and all(torch.equal(one, mine) for one in everyone)
-    return mean, variance, count, local_count if is_one_batch else count
+        raise ValueError(f"training BatchNorm needs more than one value per channel, all ranks have {count.item():.0f}")
+    is_one_batch = mine[-1] > 1 and all(torch.equal(one, mine) for one in everyone)
+    return mean, variance, count, mine[-1] if is_one_batch else count

@@ -245,6 +245,13 @@ def home() -> torch.device:
     return torch.device(kind if alone else "cpu")
 
 
+def tells_beside(tensor: Tensor) -> bool:
+    """Whether what ranks must know of this tensor, as they exchange it, travels over the CPU: to look at what lies on
+    an accelerator would wait until that has done all that it was told before.
+    """
+    return accelerators.has(tensor) and home().type == "cpu"
+
+
 def rank() -> int:
     return _current().rank
 

@@ -72,7 +72,7 @@ class _Held:
             return
         devices = [value.device for value, _ in self.many if isinstance(value, Tensor) and accelerators.has(value)]
         home = devices[0] if devices else communicator.home()
-        numbers = torch.tensor([value for value, _ in self.plain], dtype=torch.float64).to(home)
+        numbers = torch.tensor([value for value, _ in self.plain], dtype=torch.float64, device=home)
         parts = [numbers, *(_flat(value, home) for value, _ in self.many)]
         total = torch.cat(parts)
         communicator.all_reduce(total)
@@ -128,7 +128,7 @@ def _is_array(value: Any) -> bool:
 def _flat(value: Any, home: torch.device) -> Tensor:
     if isinstance(value, Tensor):
         return value.detach().to(home, torch.float64).reshape(-1)
-    return torch.tensor(value.tolist(), dtype=torch.float64).to(home).reshape(-1)
+    return torch.tensor(value.tolist(), dtype=torch.float64, device=home).reshape(-1)
 
 
 def _like(value: Any, mean: Tensor) -> Any:

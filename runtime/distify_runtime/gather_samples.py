@@ -49,7 +49,8 @@ class _Order:
     def together(self, everyone: list[Any]) -> list[Any]:
         """The same for lists."""
         entries = [entry for share in everyone for entry in share]
-        return [entries[number] for number in self.whole(torch.arange(len(entries)).view(len(everyone), -1))]
+        numbers = torch.arange(len(entries), device="cpu").view(len(everyone), -1)
+        return [entries[number] for number in self.whole(numbers)]
 
 
 @collective

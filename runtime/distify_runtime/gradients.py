@@ -170,8 +170,8 @@ def _mean_of_sparse(parameter: Tensor) -> Tensor:
     else:
         mine = parameter.grad.coalesce()
         indices, values = mine.indices(), mine.values() / world_size()
-    counts = [torch.zeros(1, dtype=torch.int64) for _ in range(world_size())]
-    communicator.all_gather(counts, torch.tensor([indices.shape[1]]))
+    counts = [torch.zeros(1, dtype=torch.int64, device="cpu") for _ in range(world_size())]
+    communicator.all_gather(counts, torch.tensor([indices.shape[1]], device="cpu"))
     most = max(int(count) for count in counts)
     padded = (indices.new_zeros(indices.shape[0], most), values.new_zeros(most, *values.shape[1:]))
     padded[0][:, : indices.shape[1]], padded[1][: len(values)] = indices, values

@@ -51,7 +51,7 @@ def take(store: Store, number: int) -> Any:
     if told.startswith(_SMALL):
         data = told.removeprefix(_SMALL)
     elif told.startswith(_BROADCAST):
-        row = torch.empty(int(told.removeprefix(_BROADCAST)), dtype=torch.uint8)
+        row = torch.empty(int(told.removeprefix(_BROADCAST)), dtype=torch.uint8, device="cpu")
         communicator.broadcast(row)
         data = bytes(memory_of(row))
     else:

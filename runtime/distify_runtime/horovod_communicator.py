@@ -82,16 +82,16 @@ class HorovodCommunicator(Communicator):
 
     def all_gather_object(self, value: Any) -> list[Any]:
         sent = pickled(value)
-        sizes = hvd.allgather(torch.tensor([len(sent)]), name="distify.sizes").tolist()
+        sizes = hvd.allgather(torch.tensor([len(sent)], device="cpu"), name="distify.sizes").tolist()
         everyone = hvd.allgather(sent, name="distify.objects")
         return [unpickled(part) for part in torch.split(everyone, sizes)]
 
     def broadcast_object(self, value: Any) -> Any:
         sent = pickled(value if self.rank == 0 else None)
-        size = torch.tensor([len(sent)])
+        size = torch.tensor([len(sent)], device="cpu")
         hvd.broadcast_(size, root_rank=0, name="distify.size")
         if self.rank != 0:
-            sent = torch.empty(int(size), dtype=torch.uint8)
+            sent = torch.empty(int(size), dtype=torch.uint8, device="cpu")
         hvd.broadcast_(sent, root_rank=0, name="distify.object")
         return unpickled(sent)
 

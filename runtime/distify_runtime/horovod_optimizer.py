@@ -141,7 +141,7 @@ class _Averaging(_DistributedOptimizer):  # type: ignore[misc]  # Horovod has no
         parameters = list(self._allreduce_delay)
         course.averaged(len(parameters))
         mine = [held_of(parameter.grad) | CHANGED * self._is_outdated(parameter) for parameter in parameters]
-        held = torch.tensor(mine, dtype=torch.uint8)
+        held = torch.tensor(mine, dtype=torch.uint8, device="cpu")
         communicator.all_reduce(held, Op.OR, f"held.{self._number}")
         kinds = dict(zip(parameters, held.tolist(), strict=True))
         # Horovod makes gradients of zeros where no rank has one: weights would decay, and momentum would go on.

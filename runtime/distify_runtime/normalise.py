@@ -26,18 +26,18 @@ def local_statistics(input: Tensor) -> Tensor:
     values = input.to(statistics_dtype(input))
     mean = values.sum(other_dims(input)) / max(local_count, 1)
     deviations = (values - along_channels(mean, input)).square().sum(other_dims(input))
-    counted = torch.tensor([local_count], dtype=torch.float64, device=input.device)
+    counted = torch.full((1,), local_count, dtype=torch.float64, device=input.device)  # is not waited for on a GPU
     return torch.cat([mean.double(), deviations.double(), counted])
 
 
-def merged(everyone: Tensor) -> tuple[Tensor, Tensor, float]:
-    """Mean, biased variance and count of all ranks' values, of their `local_statistics` in rows."""
+def merged(everyone: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, biased variance and count, of shape (1,), of all ranks' values, of their `local_statistics` in rows."""
     channels = everyone.shape[1] // 2
     means, spreads, counts = torch.split(everyone, [channels, channels, 1], dim=1)
-    count = float(counts.sum())
-    mean = (counts * means).sum(0) / max(count, 1.0)
+    count = counts.sum(0)
+    mean = (counts * means).sum(0) / count.clamp(min=1)
     spread = (spreads + counts * (means - mean).square()).sum(0)
-    return mean, spread / max(count, 1.0), count
+    return mean, spread / count.clamp(min=1), count
 
 
 def update_running(running: tuple[Tensor | None, Tensor | None], factor: float, mean: Tensor, variance: Tensor) -> None:
@@ -76,7 +76,7 @@ class _Normalise(torch.autograd.Function):
         input: Tensor,
         weight: Tensor | None,
         bias: Tensor | None,
-        statistics: tuple[Tensor, Tensor, float],
+        statistics: tuple[Tensor, Tensor, Tensor],
         eps: float,
         total: Total,
     ) -> Tensor:
@@ -100,7 +100,7 @@ class _Normalise(torch.autograd.Function):
         grad_input = None
         input_wanted, weight_wanted, bias_wanted, *_ = ctx.needs_input_grad
         if input_wanted:
-            of_mean, of_variance = (along_channels(value, input) for value in ctx.total(sums) / ctx.count)
+            of_mean, of_variance = (along_channels(value, input) for value in ctx.total(sums) / ctx.count.to(dtype))
             scale = inverse_std if weight is None else inverse_std * along_channels(weight.to(dtype), input)
             grad_input = (grad - of_mean).addcmul_(normalised, of_variance, value=-1).mul_(scale).to(input.dtype)
         return grad_input, grad_weight if weight_wanted else None, grad_bias if bias_wanted else None, *[None] * 3

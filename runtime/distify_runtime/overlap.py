@@ -220,7 +220,7 @@ class Reducer:
         """In the order in which rank 0's gradients were complete; each of one dtype, on one device."""
         rest = set(members)
         known = [index for index in self._order if index in rest]
-        order = torch.tensor(list(dict.fromkeys([*known, *members])))
+        order = torch.tensor(list(dict.fromkeys([*known, *members])), device="cpu")
         communicator.broadcast(order)
         groups: list[list[int]] = []
         open_ones: dict[tuple[torch.dtype, torch.device], list[int]] = {}
@@ -253,7 +253,7 @@ class Reducer:
 
 def agreed(held: list[int]) -> list[int]:
     """What all ranks hold of each gradient. A collective."""
-    bits = torch.tensor(held, dtype=torch.uint8)
+    bits = torch.tensor(held, dtype=torch.uint8, device="cpu")
     communicator.all_reduce(bits, Op.OR)
     return [int(one) for one in bits.tolist()]
 
@@ -261,7 +261,7 @@ def agreed(held: list[int]) -> list[int]:
 @lru_cache(maxsize=16)
 def _rows(held: tuple[int, ...]) -> Tensor:
     """A row of numbers for each bit; the ranks' sum of it is not 0 where a rank has the bit."""
-    return torch.tensor([[bool(bits & bit) for bits in held] for bit in BITS])
+    return torch.tensor([[bool(bits & bit) for bits in held] for bit in BITS], device="cpu")
 
 
 def _read(room: Tensor) -> list[int]:

@@ -115,7 +115,7 @@ def barrier() -> None:
     if not is_alone():
         init_process_group()
         # Over the CPU: torch's own barrier would guess a GPU, and warn.
-        communicator.all_reduce(torch.zeros(1))
+        communicator.all_reduce(torch.zeros(1, device=communicator.home()))
 
 
 @collective

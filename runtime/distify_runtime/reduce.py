@@ -77,7 +77,7 @@ def _means(values: tuple[Any, ...]) -> list[Any]:
     """Of single numbers, which need no agreement on their form: one collective for all."""
     devices = [value.device for value in values if isinstance(value, Tensor)]
     plain = [0.0 if isinstance(value, Tensor) else float(value) for value in values]
-    total = torch.tensor(plain, dtype=torch.float64).to(devices[0] if devices else communicator.home())
+    total = torch.tensor(plain, dtype=torch.float64, device=devices[0] if devices else communicator.home())
     for number, value in enumerate(values):
         if isinstance(value, Tensor):
             total[number] = value.detach()  # without waiting for a device that is computing it
@@ -115,7 +115,7 @@ class _Shown(torch.autograd.Function):
 @collective
 def any_rank(flag: object) -> bool:
     """Whether `flag` is true on at least one rank: a decision that all ranks take alike. A collective."""
-    decision = torch.tensor(int(bool(flag)))
+    decision = torch.tensor(int(bool(flag)), device="cpu")
     if not is_alone():
         communicator.all_reduce(decision, Op.MAX)
     return bool(decision)
@@ -171,7 +171,7 @@ def _parts(value: Any, form: _Form) -> tuple[float, float, float] | None:
 
 def _total(value: Any, form: _Form, row: list[float]) -> Tensor:
     whole = (int(row[1]) << _PART) + int(row[2])
-    total = torch.tensor(row[0] if form.dtype.is_floating_point else whole, dtype=form.dtype)
+    total = torch.tensor(row[0] if form.dtype.is_floating_point else whole, dtype=form.dtype, device="cpu")
     return total if form.shape is None else total.reshape(form.shape)
 
 

@@ -90,8 +90,9 @@ class TrainingSampler(DistributedSampler[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         if self.shuffle:
-            torch.empty((), dtype=torch.int64).random_(generator=torch.default_generator)
-        order = [*super().__iter__()]
+            torch.empty((), dtype=torch.int64, device="cpu").random_(generator=torch.default_generator)
+        with torch.device("cpu"):  # torch's own draws on the default device, from a generator of the CPU's
+            order = [*super().__iter__()]
         dealt_from(self, order, self.shuffle)
         return iter(dealt_evenly(order, self.leaves_out))
 

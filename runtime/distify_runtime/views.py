@@ -114,8 +114,9 @@ class _WholeSampler(DistributedSampler[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         if self.shuffle:
-            torch.empty((), dtype=torch.int64).random_(generator=torch.default_generator)
-        return super().__iter__()
+            torch.empty((), dtype=torch.int64, device="cpu").random_(generator=torch.default_generator)
+        with torch.device("cpu"):  # torch's own draws on the default device, from a generator of the CPU's
+            return super().__iter__()
 
 
 def _whole(dataset: Any, shuffle: bool, seed: int, epoch: int) -> _WholeSampler:

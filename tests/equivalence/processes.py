@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from distify_runtime.trace.processes import Ranks, RunError
+from distify_runtime.trace.processes import Ranks, RunError, torchrun
 from distify_runtime.trace.rendezvous import rendezvous
 
+from tests import gpus
 from tests.equivalence.forks import Fork
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,5 +25,6 @@ def run_ranks(
     horovod: the launcher is Horovod's, else torch's.
     forked: each rank is a fork of an interpreter that has torch already; the command begins with a script.
     """
-    with rendezvous(world_size) if horovod else nullcontext([]) as worlds:
-        return Ranks(command, world_size, workdir, logs, worlds=worlds).run(Fork if forked else None)
+    with rendezvous(world_size) if horovod else nullcontext(gpus.spread(torchrun(world_size))) as worlds:
+        ranks = Ranks(command, world_size, workdir, logs, env=gpus.environment(), worlds=worlds)
+        return ranks.run(Fork if forked else None)

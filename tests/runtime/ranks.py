@@ -25,6 +25,7 @@ from distify_runtime.trace.processes import Process
 from distify_runtime.trace.rendezvous import rendezvous
 from torch._C._distributed_c10d import TCPStore
 
+from tests import gpus
 from tests.equivalence import horovod_ranks
 from tests.equivalence.forks import Fork
 
@@ -39,6 +40,7 @@ _forks.set_forkserver_preload(
     ]
 )
 
+gpus.compute_there()
 #: Whether `on_ranks` runs them over Horovod; `conftest.py` sets it for each test that is to hold over both.
 over_horovod = False
 
@@ -144,7 +146,7 @@ def _world(ranks: int) -> Iterator[list[dict[str, str]]]:
         "OMP_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",  # which init_process_group asks for
     }
-    yield [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
+    yield gpus.spread([{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)])
     del store
 
 
@@ -156,6 +158,7 @@ def _serve(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", "Attempting to run cuBLAS")  # torch's, of the thread that goes back
             if "HOROVOD_RANK" in os.environ:
                 import horovod.torch as hvd
 

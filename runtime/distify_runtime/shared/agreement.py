@@ -28,7 +28,8 @@ def is_compared(call: int) -> bool:
 
 def check_arguments(tag: Tag, name: str, tensors: Sequence[Tensor]) -> None:
     """Raises RanksParted on all ranks where they are about to share different batches. A collective."""
-    sums = torch.stack([_sums(one) for one in tensors]) if tensors else torch.zeros(0, 2, dtype=torch.float64)
+    nothing = torch.zeros(0, 2, dtype=torch.float64, device="cpu")
+    sums = torch.stack([_sums(one) for one in tensors]) if tensors else nothing
     (everyone,) = exchange(tag.of(What.ARGUMENTS), [sums], [[sums.shape] * communicator.world_size()]).parts
     for index, tensor in enumerate(tensors):
         if not all(_is_alike(one[index], everyone[0][index], accelerators.has(tensor)) for one in everyone):
@@ -75,11 +76,11 @@ def _sums(tensor: Tensor) -> Tensor:
     if data.storage_offset() % 8:  # a part of another tensor: words begin at multiples of their size
         data = data.clone()
     words, rest = data[: data.numel() // 8 * 8].view(torch.int64), data[data.numel() // 8 * 8 :]
-    total = int((words * torch.arange(1, 2 * words.numel(), 2)).sum()) % 2**64 if words.numel() else 0
-    bytes_left = int((rest * torch.arange(1, rest.numel() + 1)).sum())
+    total = int((words * torch.arange(1, 2 * words.numel(), 2, device="cpu")).sum()) % 2**64 if words.numel() else 0
+    bytes_left = int((rest * torch.arange(1, rest.numel() + 1, device="cpu")).sum())
     # Numbers that a float64 holds: 52 bits of the sum, and the others behind the point.
     second = bytes_left + 2**13 * tensor.numel() + (total >> 52) / 2**12
-    return torch.tensor([float(total % 2**52), float(second)], dtype=torch.float64)
+    return torch.tensor([float(total % 2**52), float(second)], dtype=torch.float64, device="cpu")
 
 
 def _is_alike(one: Tensor, other: Tensor, rounded: bool) -> bool:

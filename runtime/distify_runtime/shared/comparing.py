@@ -104,7 +104,7 @@ def _dense(gradient: Tensor) -> Tensor:
 
 def _direction(tensor: Tensor) -> Tensor:
     """Numbers between -1 and 1 without a pattern, that nothing has to be drawn for."""
-    count = torch.arange(1, tensor.numel() + 1, dtype=torch.float64)
+    count = torch.arange(1, tensor.numel() + 1, dtype=torch.float64, device=tensor.device)
     return ((count * 78.233).sin() * 43758.5453).frac().view(tensor.shape).to(tensor)
 
 

@@ -5,12 +5,14 @@ So a rank that draws for its part gets what it would get of the whole. Seen belo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from distify_runtime import accelerators
@@ -22,14 +24,14 @@ _FILLS = frozenset("bernoulli_ uniform_ normal_ exponential_ random_ log_normal_
 _MAKES = frozenset(
     "bernoulli rand randn rand_like randn_like randint randint_like normal multinomial poisson binomial".split()
 )
-#: Where the probability of a dropout stands among the arguments of fused kernels that draw by themselves.
-_DROPOUTS = {
-    "_scaled_dot_product_flash_attention": 3,
-    "_scaled_dot_product_flash_attention_for_cpu": 3,
-    "_scaled_dot_product_efficient_attention": 5,
-    "_scaled_dot_product_cudnn_attention": 5,
-    "_cudnn_rnn": 12,
-}
+#: Kernels that draw by themselves, by the probability of a dropout that is among their arguments.
+_DROPOUTS = frozenset(
+    "_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu "
+    "_scaled_dot_product_cudnn_attention _scaled_dot_product_efficient_attention "
+    "_scaled_dot_product_fused_attention_overrideable _flash_attention_forward _efficient_attention_forward "
+    "_cudnn_attention_forward".split()
+)
+_RECURRENT = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
 
 
 class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -45,6 +47,16 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.shapes: list[tuple[int, ...]] = []
         self.drops = False
         self._along = along
+        self._recurrent = _NoDropout(self)
+
+    def __enter__(self) -> OneRow:
+        self._recurrent.__enter__()  # type: ignore[no-untyped-call]
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self._recurrent.__exit__(*error)  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, name = kwargs or {}, func._schema.name.partition("::")[2]
@@ -56,10 +68,14 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name == "native_dropout":
             return self._dropout(*args)
         if name in _DROPOUTS:
-            at = _DROPOUTS[name]
-            self.drops |= len(args) > at and args[at] > 0
-            args = (*args[:at], 0.0, *args[at + 1 :]) if len(args) > at else args
+            args = self.without_dropout(args, _place_of_dropout(func))
         return func(*args, **kwargs)
+
+    def without_dropout(self, args: tuple[Any, ...], at: int) -> tuple[Any, ...]:
+        """The arguments of a kernel that draws by itself, `at` being the place of the probability, such that it does
+        not."""
+        self.drops |= len(args) > at and args[at] > 0
+        return (*args[:at], 0.0, *args[at + 1 :]) if len(args) > at else args
 
     def _filled(self, func: Any, args: Any, kwargs: Any) -> Tensor:
         shape = tuple(args[0].shape)
@@ -92,6 +108,26 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         with _forked():
             torch.manual_seed(number)
             yield self._along[number] if number < len(self._along) else frozenset()
+
+
+class _NoDropout(TorchFunctionMode):
+    """Recurrent layers on accelerators: their kernels keep a stream of their own from the first call on that drops
+    something, which is not to begin here."""
+
+    def __init__(self, row: OneRow) -> None:
+        super().__init__()
+        self._row = row
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in _RECURRENT and accelerators.has(args[0]):
+            packed = isinstance(args[3], list)  # the weights stand behind the sizes of its batches
+            args = self._row.without_dropout(args, 5 + packed)
+        return func(*args, **(kwargs or {}))
+
+
+@functools.cache
+def _place_of_dropout(func: Any) -> int:
+    return [one.name for one in func._schema.arguments].index("dropout_p")
 
 
 @contextmanager

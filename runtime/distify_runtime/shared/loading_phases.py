@@ -163,7 +163,7 @@ class Phases:
 
     def _everyones(self, *mine: float) -> list[list[float]]:
         """A collective."""
-        values = torch.tensor(mine, dtype=torch.float64)
+        values = torch.tensor(mine, dtype=torch.float64, device="cpu")
         tag = self.shared.tag(self._number, 2 + list(Phase).index(self.phase))
         (parts,) = exchange(tag, [values], [[values.shape] * communicator.world_size()]).parts
         return [one.tolist() for one in parts]

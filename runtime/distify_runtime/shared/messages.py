@@ -146,16 +146,32 @@ def size_of(tensors: Sequence[Tensor], shapes: Sequence[Sequence[Sequence[int]]]
 
 
 def _exchanged(tag: Tag, sent: Tensor, told: Sequence[int]) -> tuple[Tensor, list[list[int]]]:
-    words = torch.tensor([*tag.words(), *told])
-    sent[: 8 * _HEADER_WORDS].view(torch.int64).copy_(words)
+    words = torch.tensor([*tag.words(), *told], device="cpu")
     everyone = torch.empty(communicator.world_size(), len(sent), dtype=torch.uint8, device=sent.device)
     with costs.of_meeting(tag.what.name):
+        if communicator.tells_beside(sent):
+            headers = _headers_beside(tag, words)
+            _meet(tag, list(everyone.unbind()), sent)
+            return everyone, headers
+        sent[: 8 * _HEADER_WORDS].view(torch.int64).copy_(words)
         _meet(tag, list(everyone.unbind()), sent)
     headers = everyone[:, : 8 * _HEADER_WORDS].contiguous().view(torch.int64).tolist()
+    _check_headers(tag, headers)
+    return everyone, headers
+
+
+def _headers_beside(tag: Tag, words: Tensor) -> list[list[int]]:
+    everyone = words.new_empty(communicator.world_size(), len(words))
+    _meet(tag, list(everyone.unbind()), words)
+    headers: list[list[int]] = everyone.tolist()
+    _check_headers(tag, headers)
+    return headers
+
+
+def _check_headers(tag: Tag, headers: list[list[int]]) -> None:
     _check_tags(tag, headers)
     if any(header[-1] == _NO_SHAPES or header[-1] != headers[0][-1] for header in headers):
         raise Misfit(f"distify: the ranks have {tag} in shapes that do not go together")
-    return everyone, headers
 
 
 def _fingerprint(tensors: Sequence[Tensor], shapes: Sequence[Sequence[Sequence[int]]]) -> int:

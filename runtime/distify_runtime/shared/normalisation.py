@@ -28,7 +28,8 @@ def batch_norm(
         return original(input, running_mean, running_var, weight, bias, training, momentum, eps)
     mine = local_statistics(input.detach())
     mean, variance, count = merged(inside.everyones(mine, running_mean if weight is None else weight))
-    if count < 2:
+    alone = input.numel() // max(input.shape[1], 1) < 2  # else nobody has to look, which waits for a GPU
+    if alone and count < 2:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     update_running((running_mean, running_var), momentum, mean, variance * (count / (count - 1)))
     total = functools.partial(inside.sum_at, inside.place)

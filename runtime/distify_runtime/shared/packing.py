@@ -42,9 +42,9 @@ def packed(value: Any) -> Tensor:
     _Pickler(stream, protocol=5, buffer_callback=keep).dump(value)
     pieces = [memoryview(stream.getbuffer()), *(one.raw() for one in buffers)]
     sizes = [len(piece) for piece in pieces]
-    head = torch.tensor([len(sizes), *sizes])
+    head = torch.tensor([len(sizes), *sizes], device="cpu")
     places, end = _places(sizes)
-    whole = torch.zeros(end, dtype=torch.uint8)
+    whole = torch.zeros(end, dtype=torch.uint8, device="cpu")
     whole[: _WORD * len(head)].view(torch.int64).copy_(head)
     to = memory_of(whole)
     for place, piece in zip(places, pieces, strict=True):
@@ -91,8 +91,8 @@ class Rows:
 
     def _exchanged(self, tag: Tag, row: Tensor, words: tuple[int, ...]) -> list[tuple[int, list[int], Tensor]]:
         head = _aligned(_WORD * (1 + len(words)))
-        sent = torch.empty(head + self._room, dtype=torch.uint8)
-        sent[: _WORD * (1 + len(words))].view(torch.int64).copy_(torch.tensor([len(row), *words]))
+        sent = torch.empty(head + self._room, dtype=torch.uint8, device="cpu")
+        sent[: _WORD * (1 + len(words))].view(torch.int64).copy_(torch.tensor([len(row), *words], device="cpu"))
         if len(row) <= self._room:
             sent[head : head + len(row)] = row
         everyone = exchange(tag, [sent], [[sent.shape] * communicator.world_size()]).parts[0]

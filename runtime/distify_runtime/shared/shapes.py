@@ -56,11 +56,11 @@ class Agreed:
 
 def exchanged(tag: Tag, mine: Sequence[Tensor], planned: int) -> list[list[Shape]]:
     """Each rank's shapes of as many tensors as were planned. A collective. Raises Surprise where there are others."""
-    table = torch.zeros(planned + 1, 2 + _MOST_DIMS, dtype=torch.int64)
+    table = torch.zeros(planned + 1, 2 + _MOST_DIMS, dtype=torch.int64, device="cpu")
     table[0, 0] = len(mine)
     for row, one in zip(table[1:], mine, strict=False):
         words = (one.dim(), *shape_of(one))
-        row[: len(words)] = torch.tensor(words)
+        row[: len(words)] = torch.tensor(words, device="cpu")
     (everyone,) = exchange(tag.of(What.SHAPES), [table], [[table.shape] * communicator.world_size()]).parts
     counts = [int(one[0, 0]) for one in everyone]
     if any(count != planned for count in counts):

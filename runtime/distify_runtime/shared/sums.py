@@ -26,14 +26,19 @@ def sum_in_buckets(tag: Tag, terms: Sequence[Tensor], present: Sequence[bool]) -
     """
     mark = hash(tuple(tag.words())) % _MODULUS
     held = [float(mark), float(mark * mark), *map(float, present)]
+    is_beside = bool(terms) and communicator.tells_beside(terms[0])
+    beside = torch.tensor(held if is_beside else [], dtype=torch.float64, device="cpu")
+    told = communicator.start_all_reduce(beside) if is_beside else None
     started: list[tuple[list[int], int, Tensor, Pending]] = []
     for bucket in _buckets(terms):
         dtype = torch.promote_types(terms[bucket[0]].dtype, torch.float32)
-        head = torch.tensor(held if not started else [], dtype=dtype, device=terms[bucket[0]].device)
+        head = torch.tensor([] if started or told else held, dtype=dtype, device=terms[bucket[0]].device)
         flat = torch.cat([head, *(terms[index].to(dtype).reshape(-1) for index in bucket)])
         started.append((bucket, head.numel(), flat, communicator.start_all_reduce(flat)))
     sums: list[Tensor] = list(terms)
-    counts: list[float] = []
+    if told:
+        _wait(tag, told)
+    counts: list[float] = beside.tolist()
     for bucket, before, flat, pending in started:
         with costs.of_meeting(costs.SUMS):
             _wait(tag, pending)

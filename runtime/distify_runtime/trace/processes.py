@@ -69,7 +69,7 @@ class Ranks:
         """Returns each rank's stdout; `watch` is called again and again meanwhile. RunError unless all end with 0."""
         self.workdir.mkdir(parents=True, exist_ok=True)
         self.logs.mkdir(parents=True, exist_ok=True)
-        worlds = self.worlds or _torchrun(self.world_size)
+        worlds = self.worlds or torchrun(self.world_size)
         processes: list[Process] = []
         try:
             for rank, world in enumerate(worlds):
@@ -123,7 +123,8 @@ def _start(words: list[str], workdir: Path, env: dict[str, str], out: IO[bytes],
     )
 
 
-def _torchrun(ranks: int) -> list[dict[str, str]]:
+def torchrun(ranks: int) -> list[dict[str, str]]:
+    """Each rank's environment, as it would be there."""
     shared = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
     shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     return [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)] or [{}]

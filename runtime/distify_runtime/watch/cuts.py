@@ -40,11 +40,11 @@ def before_cut(batch: Any) -> None:
 def _sums(leaf: Any) -> tuple[int, float, float, float] | None:
     """How many numbers, their sum, that by their places, and how far these may be off; None where they are none."""
     try:
-        given = torch.as_tensor(leaf).detach()
-        numbers = given.to("cpu", torch.float64).flatten()
+        given = torch.as_tensor(leaf, device="cpu").detach()
+        numbers = given.to(torch.float64).flatten()
     except (TypeError, ValueError, RuntimeError):
         return None
-    placed = numbers @ torch.linspace(1, 2, len(numbers), dtype=torch.float64)
+    placed = numbers @ torch.linspace(1, 2, len(numbers), dtype=torch.float64, device="cpu")
     near = _ROUNDED * numbers.abs().sum().item() if given.is_floating_point() else 0.0
     return len(numbers), numbers.sum().item(), placed.item(), near
 

@@ -30,7 +30,7 @@ def fingerprint(dataset: Any) -> list[list[Any]]:
 
 
 def _sums(tensor: Tensor) -> list[float]:
-    rows = torch.linspace(0, max(len(tensor) - 1, 0), min(_ROWS, len(tensor))).long()
+    rows = torch.linspace(0, max(len(tensor) - 1, 0), min(_ROWS, len(tensor)), device="cpu").long()
     held: list[float] = tensor.detach()[rows.to(tensor.device)].reshape(len(rows), -1).double().sum(1).tolist()
     return held
 
