@@ -10,13 +10,14 @@ PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c con
 # A virtual environment survives neither being moved or copied nor the removal of its Python.
 STALE := $(shell test -x .venv/bin/python && test "$$(cat .venv/made-in 2>/dev/null)" = "$$(pwd -P)" || echo stale)
 
-.PHONY: help demo test test-all test-libraries test-launchers throughput check horovod clean stale
+.PHONY: help demo test test-all test-gpu test-libraries test-launchers throughput check horovod clean stale
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo     convert a script, train it on one and on two processes, prove that they take the same steps"
 	@echo "make test     the test suite, some forty minutes on two cores"
 	@echo "make test-all the same and what is slow or of more ranks, with --backend allreduce and over Horovod too: an hour"
+	@echo "make test-gpu  trainings on two ranks that have a GPU each, or share one, over NCCL: some minutes"
 	@echo "make test-libraries  scripts that use transformers, timm and others, for real, on two ranks"
 	@echo "make test-launchers  one script under MPI, Slurm, Spark, Ray and on two networks, a quarter of an hour; installs them"
 	@echo "make throughput  steps per second against training loops by hand, with Accelerate and with Fabric: an hour"
@@ -33,6 +34,13 @@ test: .venv/test
 # Without Horovod (`make horovod`), its tests are skipped, and the end says so.
 test-all: .venv/test
 	DISTIFY_PROGRAMS=8 DISTIFY_EXAMPLES=4 .venv/bin/python -m pytest -n $(WORKERS) --dist worksteal -m 'not libraries and not launchers'
+
+# Where there is one GPU only, ranks share it.
+GPU_TESTS = tests/gpu tests/equivalence/test_fixtures.py \
+  $(wildcard tests/runtime/test_data_parallel*.py tests/runtime/test_gather*.py) tests/runtime/test_batchnorm.py \
+  tests/runtime/test_reduce.py tests/runtime/test_default_device.py
+test-gpu: .venv/test
+	DISTIFY_TESTS_ON=cuda .venv/bin/python -m pytest -n $(WORKERS) $(GPU_TESTS)
 
 # Scripts that use the libraries that people train with, in an environment of their own: half a gigabyte, some minutes.
 test-libraries: .venv-libraries/test

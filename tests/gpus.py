@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import pytest
 import torch
 
 ON_GPUS = os.environ.get("DISTIFY_TESTS_ON") == "cuda"
+on_gpus = pytest.mark.skipif(not ON_GPUS, reason="asks for DISTIFY_TESTS_ON=cuda and a GPU")
 #: Asks NVML how many there are, since a process that has asked CUDA cannot be forked.
 _ASKED_OF_NVML = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 
@@ -28,6 +30,11 @@ def spread(worlds: list[dict[str, str]]) -> list[dict[str, str]]:
 def environment() -> dict[str, str]:
     """What is to be added to that of a rank that would else see no GPU."""
     return {**_ASKED_OF_NVML, "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0")} if ON_GPUS else {}
+
+
+def on_cpus_only(reason: str) -> pytest.MarkDecorator:
+    """What holds of CPUs."""
+    return pytest.mark.skipif(ON_GPUS, reason=reason)
 
 
 def compute_there() -> None:

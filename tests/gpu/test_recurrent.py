@@ -9,9 +9,9 @@ from distify_runtime.shared.models import _shared
 from ranks import on_ranks
 from torch import Tensor, nn
 
-from tests.gpus import ON_GPUS
+from tests.gpus import on_gpus
 
-pytestmark = pytest.mark.skipif(not ON_GPUS, reason="asks for DISTIFY_TESTS_ON=cuda and a GPU")
+pytestmark = on_gpus
 
 
 class Read(nn.Module):

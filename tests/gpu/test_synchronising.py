@@ -13,9 +13,9 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from tests.gpus import ON_GPUS
+from tests.gpus import on_gpus
 
-pytestmark = pytest.mark.skipif(not ON_GPUS, reason="asks for DISTIFY_TESTS_ON=cuda and a GPU")
+pytestmark = on_gpus
 
 
 def _train(how: str) -> int:

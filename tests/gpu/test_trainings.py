@@ -11,9 +11,9 @@ from torch import Tensor
 
 from tests.equivalence.harness import assert_equivalent, run_converted, run_original
 from tests.equivalence.processes import run_ranks
-from tests.gpus import ON_GPUS
+from tests.gpus import on_gpus
 
-pytestmark = pytest.mark.skipif(not ON_GPUS, reason="asks for DISTIFY_TESTS_ON=cuda and a GPU")
+pytestmark = on_gpus
 
 HEAD = """\
 import copy
@@ -215,7 +215,7 @@ def test_ranks_follow(name: str, backend: str, strategy: str, tmp_path: Path) ->
     ranks = run_converted(converted(source, tmp_path, backend, strategy), [], 2, tmp_path / "ranks")
     assert_equivalent(run_original(tmp_path / "train.py", [], tmp_path / "one"), ranks, 1e-9)
     said = (tmp_path / "ranks.trace" / "0.err").read_text()
-    assert "Warning" not in said, said
+    assert "contiguous" not in said, said  # what torch says of recurrent layers that it has to copy in each call
 
 
 MIXED = """

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import distify_runtime as rt
 import pytest
 import torch
+from distify_runtime import communicator
 from distify_runtime.shared.models import _shared
 from ranks import on_ranks
 from torch import Tensor, nn
@@ -352,6 +354,20 @@ def follow(name: str) -> tuple[list[list[float]], list[list[float]], dict[str, s
         buffers = [one for model in models for one in model.buffers()]
         states.append(torch.cat([one.detach().double().flatten() for one in (*parameters, *buffers)]).tolist())
     return losses, states, {one.name: one.given_up for one in _shared.values()}
+
+
+def follow_as_beside_an_accelerator(name: str) -> Any:
+    vars(communicator)["tells_beside"] = lambda tensor: True
+    return follow(name)
+
+
+@pytest.mark.parametrize("name", ["plain", "batches_that_do_not_divide", "reentrant_checkpoints"])
+def test_what_ranks_must_know_travels_apart_where_there_is_an_accelerator(name: str) -> None:
+    """Headers and what gradients there are: the numbers themselves need not be waited for."""
+    ((_, expected, _),) = on_ranks(follow, name, ranks=1)
+    for _, states, whole in on_ranks(follow_as_beside_an_accelerator, name):
+        assert not any(whole.values())
+        assert [*chain(*states)] == pytest.approx([*chain(*expected)], abs=1e-12)
 
 
 @pytest.mark.parametrize("ranks", RANKS)

@@ -158,6 +158,17 @@ def test_what_is_alike_on_all_ranks_costs_no_further_checks(decide: Decide) -> N
     assert [size for size in usual if size == 8] == [8] * 3 == [size for size in plain if size == 8]
 
 
+def follow_with_a_default_device(decide: Decide) -> Any:
+    torch.set_default_device("cpu")  # a mode, which torch asks in each call
+    return follow(decide)
+
+
+@pytest.mark.parametrize("decide", USUAL)
+def test_nor_where_a_default_device_is_set(decide: Decide) -> None:
+    (_, _, _, seen), _ = on_ranks(follow_with_a_default_device, decide)
+    assert [size for size in seen if size == 8] == [8] * 3
+
+
 def reads_a_number(net: Net, hidden: Tensor) -> Tensor:
     net.head.note = hidden.detach()[:, 7].mean().item() > 0  # type: ignore[assignment]
     return hidden

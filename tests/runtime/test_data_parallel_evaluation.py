@@ -14,6 +14,8 @@ from ranks import RankFailed, on_ranks
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tests import gpus
+
 Figure = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -127,7 +129,14 @@ def _far_apart(logits: Tensor, labels: Tensor) -> Tensor:
     return ((labels == -100) * 5 + labels.clamp(0)).sum() / (labels != -100).sum()
 
 
-@pytest.mark.parametrize(("figure", "seen"), [(loss_of_a_library, 4), (by_hand, 8), (mean, 8)])
+@pytest.mark.parametrize(
+    ("figure", "seen"),
+    [
+        (loss_of_a_library, 4),
+        (by_hand, 8),
+        pytest.param(mean, 8, marks=gpus.on_cpus_only("which round otherwise")),
+    ],
+)
 def test_in_half_precision(figure: Figure, seen: int) -> None:
     """There the parts' means differ by no more than their rounding: it shows in no number whether it is their mean."""
     lengths = [UNEVEN] * 2

@@ -23,6 +23,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
+from tests import gpus
+
 
 class Net(nn.Module):
     def __init__(self) -> None:
@@ -225,7 +227,7 @@ def _integers_and_details() -> Any:
     assert found["names"] == ["a", "b"]
     assert found["none"] is None
     flows = [found["out"].requires_grad, found["classes"].requires_grad, found["detached"].requires_grad]
-    return flows, torch.equal(again["classes"], again["out"].argmax(1)), len(again["detached"].numpy())
+    return flows, torch.equal(again["classes"], again["out"].argmax(1)), len(again["detached"].cpu().numpy())
 
 
 def test_outputs_keep_their_structure_and_what_needs_no_gradient_has_none() -> None:
@@ -586,6 +588,7 @@ def _told(meeting: float, computing: float, loading: float = 0.0, spared: float 
     return said.getvalue()
 
 
+@gpus.on_cpus_only("beside a GPU, a rank's own clock says little")
 def test_where_sharing_costs_more_than_it_saves_is_said_once() -> None:
     (text, nothing) = on_ranks(_told, 3.0, 1.0)
     assert text.count("exchanging takes 3.1 ms, most of it gathering outputs (1.6 ms)") == 1

@@ -243,9 +243,16 @@ def _noticed(original: Callable[..., Any], notice: Callable[..., None]) -> Calla
     noticed = disable(notice)
 
     def read(*args: Any, **kwargs: Any) -> Any:
-        found = original(*args, **kwargs)
-        if _now is not None and TracingContext.try_get() is None:  # a compiler reads no values
-            noticed(_now, found, *args)
+        global _now
+        now = _now
+        if now is None or TracingContext.try_get() is not None:  # a compiler reads no values
+            return original(*args, **kwargs)
+        _now = None  # where torch asks a mode, such as that of a default device, it comes here again
+        try:
+            found = original(*args, **kwargs)
+            noticed(now, found, *args)
+        finally:
+            _now = now
         return found
 
     _noticing_codes.add(read.__code__)  # of which there is one
