@@ -63,3 +63,54 @@ def test_what_one_arm_makes_is_wrapped_there(strategy: str, line: str) -> None:
 )
 def test_what_training_has_in_each_run_is_wrapped_behind_the_branch(model: str) -> None:
     assert lines_with("model", converted(script(model=model))) == [(0, WRAPPED.format("model"))]
+
+
+EITHER = """\
+import sys
+kind = sys.argv[1]
+if kind == "a":
+    first = nn.Linear(4, 1)
+    model = first
+else:
+    second = nn.Linear(4, 1, bias=False)
+    model = second
+if len(sys.argv) > 2:
+    if kind == "a":
+        first.load_state_dict(torch.load(sys.argv[2]))
+    else:
+        second.load_state_dict(torch.load(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("strategy", "line"), [("sharded", WRAPPED), ("shared", "rt.data_parallel({0})")], ids=["sharded", "shared"]
+)
+def test_of_two_names_that_is_wrapped_which_each_run_has(strategy: str, line: str) -> None:
+    after = converted(script(model=EITHER), Options(strategy=strategy))  # type: ignore[arg-type]
+    found = [lines_with(name, after) for name in ("first", "second", "model")]
+    assert found == [[], [], [(0, line.format("model"))]]
+
+
+ONLY_SOME = """\
+def train(net):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+if len(sys.argv) > 1:
+    model.double()
+    train(model)
+else:
+    print(len(data))
+"""
+
+
+def test_a_model_that_only_some_runs_train_is_wrapped_where_they_do() -> None:
+    model = "import sys\nif len(sys.argv) > 1:\n    model = nn.Linear(4, 1)\nprint(len(data))\n"
+    after = converted(script(model=model, optimizer="", loop=ONLY_SOME))
+    assert lines_with("model", after) == []
+    assert lines_with("net", after) == [(4, WRAPPED.format("net"))]

@@ -16,7 +16,7 @@ from distify_codemods.decisions.names import bound_by
 from distify_codemods.decisions.past_the_wrap import parts_that_are_kept, training_forwards
 from distify_codemods.decisions.several import reaches_all
 from distify_codemods.decisions.touching import touching_of
-from distify_codemods.decisions.wrapping import after_last, frames_around_training, with_batchnorm
+from distify_codemods.decisions.wrapping import after_last, frames_around_training, has_name, with_batchnorm
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.frames import Frame
@@ -71,6 +71,7 @@ def places_in_frames(
     if held is not model:
         touching = [event for event in touched.run.events if event.before(anchor) and held in event.value.objs]
     instead = made_instead(facts, model) | others
+    unbound = []
     for frame in frames_around_training(facts, anchor):
         texts = {
             (rank, len(text), text, name): what
@@ -84,7 +85,12 @@ def places_in_frames(
             if place is None or not _is_bound(place, name):
                 continue
             if reaches_all(facts, held, frame, place.statement, name, what):
-                yield frame, Broadcast(text, place.module, place.statement, place.after, (model,), sync)
+                found = frame, Broadcast(text, place.module, place.statement, place.after, (model,), sync)
+                if has_name(frame, name, place.statement, place.after, anchor):
+                    yield found
+                else:
+                    unbound.append(found)
+    yield from unbound
 
 
 def _tables(facts: Facts, frame: Frame, anchor: Event) -> Iterator[dict[str, Value]]:

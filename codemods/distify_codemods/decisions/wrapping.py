@@ -24,15 +24,20 @@ from distify_codemods.values import Value
 
 
 def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], sync: bool) -> Iterator[Wrap]:
-    """Variables first, from the outermost frame inwards; then attributes that the model is stored in."""
-    frames = frames_around_training(facts, forward)
-    for frame in frames:
+    """Variables first, from the outermost frame inwards; then attributes that the model is stored in; then variables
+    that a run may come by without."""
+    unbound = []
+    for frame in frames_around_training(facts, forward):
         if _runs_again(frame, forward, touching):
             continue
         for name in _names(facts, frame, model):
             wrap = after_last(model, frame, name, forward, touching, sync)
-            if wrap is not None:
+            if wrap is None:
+                continue
+            if has_name(frame, name, wrap.statement, wrap.after, forward):
                 yield wrap
+            else:
+                unbound.append(wrap)
     for event in touching:
         kept = event.kind is Kind.STORE and _holds(event.value, model) and not _keeps_again(event, forward, touching)
         if kept and isinstance(event.node, cst.Attribute):
@@ -46,6 +51,7 @@ def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], 
                 "its forward pass is called in the training loop",
                 event.node,
             )
+    yield from unbound
 
 
 def _runs_again(frame: Frame, forward: Event, touching: list[Event]) -> bool:
@@ -119,10 +125,13 @@ def after_last(model: Obj, frame: Frame, name: str, forward: Event, touching: li
         return None
     before = _last_in(training[:depth], [steps for steps in paths if steps[: depth + 1] != training[: depth + 1]])
     statement = before if before is not None else training[depth]
-    if not _has_name(frame, name, statement, before is not None, forward):
+    if not has_name(frame, name, statement, before is not None, forward):
         in_arm = _last_in_arm(made, [steps for steps in paths if steps[: depth + 1] != training[: depth + 1]])
-        if in_arm is not None and _has_name(frame, name, in_arm, True, forward):
+        later = _in_arm_of(training, depth)
+        if in_arm is not None and has_name(frame, name, in_arm, True, forward):
             statement = before = in_arm
+        elif later is not None and has_name(frame, name, later, False, forward):
+            statement, before = later, None
     why = "all that is done to it before the first training step is done by here"
     return Wrap(name, frame.module, statement, before is not None, (model,), sync, why)
 
@@ -145,13 +154,22 @@ def _last_in_arm(made: list[cst.CSTNode], paths: list[list[cst.CSTNode]]) -> cst
     return _last_in(arm, paths) if arm and inside else None
 
 
-def _has_name(frame: Frame, name: str, statement: cst.CSTNode, after: bool, forward: Event) -> bool:
+def _in_arm_of(training: list[cst.CSTNode], depth: int) -> cst.CSTNode | None:
+    """The statement that trains, in the arm of a branch that it stands in."""
+    at = depth
+    while isinstance(training[at], cst.If) and at + 1 < len(training):
+        at += 1
+    return training[at] if at > depth else None
+
+
+def has_name(frame: Frame, name: str, statement: cst.CSTNode, after: bool, forward: Event) -> bool:
     """Whether what is named is bound there in each run that comes to the forward pass, and in each that does not."""
     flow, root = frame.module.flow(statement), re.split(r"\W", name, maxsplit=1)[0]
     if not flow.may_be_unbound(statement, root, after):
         return True
     around = {statement, *frame.module.enclosing(statement)}
-    return all(node in around for node, _, _ in forward.here.conditions())
+    is_only_this = len(set(map(core, forward.receiver.objs))) == 1  # else another one may be trained instead
+    return is_only_this and all(node in around for node, _, _ in forward.here.conditions())
 
 
 def _may_hold_batchnorm(name: str) -> bool:
