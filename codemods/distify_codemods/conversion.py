@@ -235,7 +235,8 @@ def _convert_once(rules: Sequence[Rule], context: Context) -> Conversion:
     beliefs = _beliefs(options, context.facts, context.decisions)
     blocking = any(finding.level is Level.BLOCKING for finding in context.findings)
     if blocking and not options.partial:
-        return Conversion(Outcome.REFUSED, (), _in_order(rules, context.findings), beliefs, strategy, headline)
+        once_done = headline and f"not converted: it needs you, below; once that is done: {headline}"
+        return Conversion(Outcome.REFUSED, (), _in_order(rules, context.findings), beliefs, strategy, once_done)
     if options.partial:
         _leave_comments(context)
     files = tuple(_new_file(context, plan) for plan in context.plans.values() if plan)
