@@ -79,6 +79,23 @@ def test_rank_0_alone_calls_what_reads_what_it_has_just_written() -> None:
     assert SETTINGS in after
 
 
+#: The same, in a folder that is asked for; annotations are no use of anything.
+PLACED = """\
+def kept() -> Path:
+    import tempfile
+    return Path(os.environ.get("KEPT", tempfile.gettempdir())).expanduser()
+
+""" + SETTINGS.replace("(name, anew=False)", "(name: str, anew: bool = False) -> dict").replace(
+    'Path("kept")', "kept()"
+)
+
+
+def test_a_piece_may_ask_the_environment() -> None:
+    after = converted(of(f"{PLACED}\n\ntold = settings('net')\nprint(told['rate'])\n"))
+    assert "told = rt.call_on_main_process(settings, 'net')\n" in after
+    assert PLACED in after
+
+
 def test_ranks_come_one_after_the_other_where_a_file_is_made_that_is_not_there() -> None:
     before = of(TABLE + READ, DATA)
     assert f"with rt.main_process_first():\n{indented(TABLE)}" in converted(before)

@@ -13,6 +13,7 @@ _OF_THE_PROCESS = (
     "torch.multiprocessing.set_", "multiprocessing.set_", "torch.hub.set_", "torch.optim.", "torch.jit.",
     "torch.compile", "torch.autograd.", "torch.utils.data.", "torch.seed", "numpy.set", "resource.setrlimit", "?",
 )  # fmt: skip
+_ASKING = frozenset(f"os.environ.{method}" for method in ("get", "copy", "keys", "values", "items"))
 #: Methods by which parts of libraries are changed: `matplotlib.rcParams.update`, `nltk.data.path.append`.
 _CHANGING = frozenset(
     "append insert extend update setdefault pop popitem clear add remove discard sort reverse".split()
@@ -49,6 +50,8 @@ COUNTS_TURNS = "builtins.range"
 
 def changes_the_process(name: str) -> bool:
     """Whether a function of a library, or a method of a part of it, leaves the process another than it was."""
+    if name in _ASKING:
+        return False
     owner, _, method = name.rpartition(".")
     return name.startswith(_OF_THE_PROCESS) or (method in _CHANGING and bool(owner))
 

@@ -30,6 +30,8 @@ _TESTING = (cst.If, cst.IfExp, cst.While)
 _MAKING = (cst.Divide, cst.FloorDivide, cst.Subtract, cst.Modulo, cst.Power)
 _PARTS = (cst.Attribute, cst.Subscript)
 _BINDING = (cst.AssignTarget, cst.FunctionDef, cst.ClassDef, cst.AsName, cst.ImportAlias, cst.NameItem)
+#: Names in there are used where a function is defined, or are those of files.
+_NO_USE = (cst.Annotation, cst.Import, cst.ImportFrom)
 _SEVERAL = (cst.Element, cst.StarredElement, cst.Tuple, cst.List)
 _DEEPEST = 4
 
@@ -74,6 +76,8 @@ class OwnThings:
         inside = set(tree.walk(text))
         for node in tree.walk(text):
             if not isinstance(node, cst.Name) or not _is_read(module, node):
+                continue
+            if any(isinstance(one, _NO_USE) for one in module.enclosing(node)):
                 continue
             bound = module.flow(node).reaching(node)
             in_a_row = any(node.value in _turned_over(one) for one in module.enclosing(node) if one in inside)
