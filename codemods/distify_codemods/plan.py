@@ -189,6 +189,12 @@ class Plan:
             self.guards[statement] = replace(self.guards[statement], around_it=header)
             self._because(code, statement, reason, header, self.module.place(statement).line)
 
+    def block_together(self, statement: cst.CSTNode, header: str, code: str, reason: str) -> None:
+        """Puts a block around a statement that all ranks come to."""
+        if not self._leaves_alone(code, statement, reason):
+            self.guards[statement] = Guard("", frozenset(), around_it=header)
+            self._because(code, statement, reason, header, self.module.place(statement).line)
+
     def comes_alone(self, node: cst.CSTNode) -> bool:
         """Whether a guard of the conversion lets rank 0 alone come to a node; of those around it others are asked."""
         return node in self.guards and self.guards[node].alone

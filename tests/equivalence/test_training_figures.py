@@ -280,3 +280,66 @@ def test_figures_that_are_put_together_where_they_are_shown_are_those_of_one_pro
 
 def figures_of(trace: Trace) -> list[float]:
     return [float(number) for line in trace.lines for number in re.findall(r"\d+\.\d+", line)]
+
+
+OF_THE_TRAINING_DATA = """\
+import json
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+inputs = torch.randn(44, 4)
+kinds = (inputs.sum(1) > 0).long()
+loader = DataLoader(TensorDataset(inputs, kinds), batch_size=8, shuffle=True)
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+@torch.no_grad()
+def evaluate(batches):
+    right, total, loss = 0, 0, 0.0
+    for x, y in batches:
+        scores = model(x)
+        right += (scores.argmax(1) == y).sum().item()
+        loss += nn.functional.cross_entropy(scores, y, reduction="sum").item()
+        total += len(y)
+    return right, total, loss
+
+
+def errors(batches):
+    found = []
+    with torch.no_grad():
+        for x, y in batches:
+            found.append(nn.functional.cross_entropy(model(x), y, reduction="none"))
+    return torch.cat(found)
+
+
+def spread(values):
+    return [len(values), values.mean().item(), values.std().item()]
+
+
+history, kept = [], []
+for epoch in range(2):
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    right, total, loss = evaluate(loader)
+    history.append([right, total, loss])
+    kept += spread(errors(loader))
+    print(f"epoch {epoch}: accuracy {right / total:.4f} of {total}")
+with open("history.json", "w") as file:
+    json.dump([history, kept], file)
+torch.save(model.state_dict(), "model.pt")
+"""
+
+
+def test_figures_of_the_training_data_count_each_sample_once(tmp_path: Path) -> None:
+    """They are of all samples where they are made: nothing is left to be put together."""
+    assert_ranks_follow(OF_THE_TRAINING_DATA, tmp_path)
+    ranks, one = (numbers(json.loads((tmp_path / name / "history.json").read_text())) for name in ("ranks", "one"))
+    assert ranks == pytest.approx(one, rel=0, abs=1e-12)
+    assert "rt.gather" not in (after := (tmp_path / "train_dist.py").read_text())
+    assert "rt.all_reduce" not in after

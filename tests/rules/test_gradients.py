@@ -403,3 +403,28 @@ def test_double_backward() -> None:
 def test_nothing_to_do_where_the_model_is_wrapped() -> None:
     (found,) = findings("GRAD01", script(model=MODEL, optimizer=OPTIMIZER), Level.NOT_NEEDED)
     assert found.message == "DistributedDataParallel averages all gradients"
+
+
+PARTS = """\
+class Both(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(4, 3)
+        self.decoder = nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.decoder(self.encoder(x))
+
+
+model = Both().double().float()
+"""
+
+
+@pytest.mark.parametrize("called", ["model(x)", "model.decoder(model.encoder(x).detach())"])
+def test_parts_of_a_module_stay_what_they_are(called: str) -> None:
+    """In a wrap, they would have other names in checkpoints, and be moved with the module that has them."""
+    optimizer = "optimizer = torch.optim.SGD(model.decoder.parameters(), lr=0.1)\n"
+    after = converted(script(model=PARTS, optimizer=optimizer, loop=LOOP.replace("model(x)", called)))
+    assert "DistributedDataParallel(self." not in after
+    assert PARTS.rstrip() in after
+    assert ("rt.all_reduce_gradients(optimizer)" in after) != ("model = DistributedDataParallel(model" in after)

@@ -153,3 +153,44 @@ def test_downloads_in_turns(data: str, strategy: str) -> None:
     imports, loader = f"import time\n{VISION}", "" if data.startswith("loader") else LOADER
     new = converted(script(imports=imports, data=data, loader=loader), Options(strategy=strategy))
     assert "with rt.main_process_first():\n" in new
+
+
+TOGETHER = "with rt.fail_together():\n"
+TRACKED = """\
+tracks = True
+try:
+    wandb.init(project="points")
+except Exception as error:
+    print(error){then}
+"""
+SAVED = """\
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+saved = 0
+try:
+    torch.save(model.state_dict(), "model.pt"){behind}
+except OSError as error:
+    print(error){then}
+for x, y in loader:
+    if saved == 0:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+"""
+
+
+def test_what_a_failure_of_rank_0_decides_is_decided_by_all() -> None:
+    after = converted(script(imports=IMPORTS + "import wandb\n", setup=TRACKED.format(then="\n    tracks = False")
+                             + "print(tracks)\n"))  # fmt: skip
+    assert f'    {TOGETHER}        wandb.init(project="points", mode=None if rt.is_main_process()' in after
+    for behind, then in (("\n    saved = 1", ""), ("", "\n    saved = 2")):
+        after = converted(script(loop=SAVED.format(behind=behind, then=then)))
+        assert f"    {TOGETHER}        if rt.is_main_process():\n            torch.save(" in after
+
+
+def test_a_failure_that_decides_nothing_is_rank_0s_own() -> None:
+    after = converted(script(imports=IMPORTS + "import wandb\n", setup=TRACKED.format(then="") + "print(tracks)\n"))
+    assert TOGETHER not in after
+    assert TOGETHER not in converted(script(loop=SAVED.format(behind="", then="")))

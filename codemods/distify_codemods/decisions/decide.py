@@ -18,6 +18,7 @@ from distify_codemods.decisions import (
     cuts,
     deferring,
     doubts,
+    figures,
     gathering,
     gradients,
     hand_updates,
@@ -75,6 +76,7 @@ def decide(dealt: cuts.Dealt, backend: Backend) -> Decisions:
     sharing.decide_evaluations(decisions)
     training.decide_training(decisions)
     views.decide_other_uses(decisions)
+    _drop_what_is_of_all(decisions)
     if per_rank:
         scaling.decide_scaling(decisions)
     else:
@@ -84,6 +86,22 @@ def decide(dealt: cuts.Dealt, backend: Backend) -> Decisions:
     decisions.prefixed, decisions.reached_through = prefixed(facts), reached_through(facts)
     decisions.walked = walked(facts)
     return decisions
+
+
+def _drop_what_is_of_all(decisions: Decisions) -> None:
+    """Figures that an evaluation of training's data makes are of all samples: put together again, they count twice."""
+    facts = decisions.facts
+    kept = [one for one in decisions.averages if one.code == figures.CODE]
+    whole = views.beside_training(facts) if kept or decisions.left else frozenset()
+    if not whole:
+        return
+    seen = facts.tried(whole=whole, averaged=frozenset())
+    of_all = [one for one in kept if not figures.is_of_one_rank(seen, one.node)]
+    decisions.averages = tuple(one for one in decisions.averages if one not in of_all)
+    decisions.left = tuple(
+        one for one in decisions.left
+        if figures.is_of_one_rank(seen, one.node) or not figures.is_of_one_rank(facts, one.node)
+    )  # fmt: skip
 
 
 def _losses(facts: Facts) -> tuple[Facts, tuple[LossReduction, ...], tuple[Joining, ...], dict[cst.CSTNode, str]]:

@@ -61,6 +61,16 @@ def decide_other_uses(decisions: Decisions) -> None:
             )
 
 
+def beside_training(facts: Facts) -> frozenset[cst.CSTNode]:
+    """Where batches of the training loaders are taken for something else: each rank sees all of them there, or ranks
+    put together what they make of their own."""
+    loops = [
+        loop.node for loop in facts.loops
+        if not loop.trains and any(one in facts.training_loaders for one in loaders_iterated(loop.event.value))
+    ]  # fmt: skip
+    return frozenset([*loops, *(event.node for event, _ in _reads(facts))])
+
+
 def _is_asked(decisions: Decisions, event: Event) -> bool:
     """`len(loader.sampler)`, `loader.batch_size`: figures of all samples and of the global batch.
 

@@ -16,6 +16,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import contained, core
 from distify_codemods.interpreter.frames import Frame
+from distify_codemods.libraries import torch_nn
 from distify_codemods.libraries.devices import is_setting
 from distify_codemods.libraries.torch_nn import BATCHNORMS, may_hold_batchnorm
 from distify_codemods.objects import External, Instance, Method
@@ -40,7 +41,7 @@ def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], 
                 unbound.append(wrap)
     for event in touching:
         kept = event.kind is Kind.STORE and _holds(event.value, model) and not _keeps_again(event, forward, touching)
-        if kept and isinstance(event.node, cst.Attribute):
+        if kept and isinstance(event.node, cst.Attribute) and not any(map(_is_a_module, event.receiver.objs)):
             yield Wrap(
                 tree.code_of(event.node),
                 event.module,
@@ -52,6 +53,11 @@ def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], 
                 event.node,
             )
     yield from unbound
+
+
+def _is_a_module(owner: Obj) -> bool:
+    """Whether what is kept in it is a part of it: of its checkpoints, moved with it, under names of its own."""
+    return isinstance(owner, Instance) and owner.of is not None and owner.of.derives_from(torch_nn.MODULE)
 
 
 def _runs_again(frame: Frame, forward: Event, touching: list[Event]) -> bool:

@@ -72,7 +72,7 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
             found.append(_passed(machine, obj, place, part))
         elif isinstance(obj, External) and obj.name in torch_data.LOADERS:
             taken.append(obj)
-            found.append(_batch(machine, obj))
+            found.append(_batch(machine, obj, place))
         elif isinstance(obj, External) and obj.name in python.NUMBERS:
             found.append(_count(machine, place, over))
         elif isinstance(obj, Mapping):
@@ -81,7 +81,7 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
             found.append(_next_of(machine, obj, place, part))
             if obj.base is not None and found[-1] is NOTHING:
                 taken.append(obj.base)
-                found[-1] = _batch(machine, obj.base)
+                found[-1] = _batch(machine, obj.base, place)
         else:
             if isinstance(obj, Sequence):
                 taken += obj.deals
@@ -94,7 +94,9 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
     return join(*found) if found else holding.any_item(over)
 
 
-def _batch(machine: Machine, loader: External) -> Value:
+def _batch(machine: Machine, loader: External, place: cst.CSTNode) -> Value:
+    if place in machine.whole:
+        return Value(scale=Scale.SAMPLES)
     if loader.name in torch_data.ITERATORS:
         return text.batch_of(machine, loader)
     if machine.evidence:

@@ -55,6 +55,7 @@ class Machine:
         self.gathering = gathering = trial.gathering
         self.tracing = trial.tracing
         self.averaged = trial.averaged
+        self.whole = trial.whole
         self.reducing = trial.reducing
         self.cutting = trial.cutting
         self.evidence = trial.evidence

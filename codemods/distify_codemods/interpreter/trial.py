@@ -57,6 +57,7 @@ class Trial:
 
     `drop_data_parallel`: whether `nn.DataParallel(model)` is the model itself.
     `averaged`: expressions whose figures are made the same on all ranks.
+    `whole`: where batches are taken that every rank sees, though training deals them out: loops, comprehensions, calls.
     `tracing`: whether values tell through which calls of modules their gradients flow back (`graph.py`).
     `evidence`: whether values tell what unknown things had a part in them (`evidence.py`).
     `shared`: whether ranks share forward passes alone, so that whatever the script sees is the same on all of them.
@@ -68,6 +69,7 @@ class Trial:
     drop_data_parallel: bool = False
     cutting: Cutting | None = None
     averaged: frozenset[cst.CSTNode] = frozenset()
+    whole: frozenset[cst.CSTNode] = frozenset()
     tracing: bool = False
     gathering: Gathering | None = None
     reducing: Reducing | None = None

@@ -10,6 +10,7 @@ from distify_codemods import tree
 from distify_codemods.events import Event, Here
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context
+from distify_codemods.rules.once import is_used_later
 
 #: What ends a run, or is no matter of one rank.
 _FOR_ALL = frozenset("KeyboardInterrupt SystemExit ImportError ModuleNotFoundError GeneratorExit".split())
@@ -20,9 +21,9 @@ def outside(
 ) -> tuple[Module, cst.CSTNode] | None:
     """The place before an event, or before the attempts that it is in. None: one of these writes is in there, too."""
     for here in _around(event, place):
-        if any(_holds(here, one) for one in context.facts.backwards):
+        if any(holds(here, one) for one in context.facts.backwards):
             break  # ranks meet in there anyhow
-        if any(_holds(here, one) for one in writes):
+        if any(holds(here, one) for one in writes):
             return None
         place = here.frame.module, here.node
     return place
@@ -30,8 +31,8 @@ def outside(
 
 def beside(context: Context, event: Event, place: tuple[Module, cst.CSTNode], writes: Iterable[Event]) -> list[Event]:
     """Those of the writes that are in one of the attempts that the place is in."""
-    around = [here for here in _around(event, place) if not any(_holds(here, one) for one in context.facts.backwards)]
-    return [one for one in writes if any(_holds(here, one) for here in around)]
+    around = [here for here in _around(event, place) if not any(holds(here, one) for one in context.facts.backwards)]
+    return [one for one in writes if any(holds(here, one) for here in around)]
 
 
 def _around(event: Event, place: tuple[Module, cst.CSTNode]) -> Iterator[Here]:
@@ -53,7 +54,26 @@ def is_within(place: Here) -> bool:
     return any(isinstance(here.node, (cst.Try, cst.TryStar)) and _may_be_left_out(here) for here in place.up())
 
 
-def _holds(attempt: Here, event: Event) -> bool:
+def around(event: Event) -> Iterator[Here]:
+    """The attempts whose bodies it is in, the innermost first, up to one that trains."""
+    return (
+        here for here in event.here.up()
+        if isinstance(here.node, (cst.Try, cst.TryStar)) and here.arm == "body" and _may_be_left_out(here)
+    )  # fmt: skip
+
+
+def goes_on_otherwise(module: Module, attempt: cst.Try | cst.TryStar, failing: cst.CSTNode) -> bool:
+    """Whether what comes behind an attempt depends on whether a statement in it has failed."""
+    body = attempt.body.body
+    at = next((n for n, one in enumerate(body) if failing in (one, *tree.walk(one))), len(body))
+    blocks = [one.body.body for one in (attempt.orelse, *filter(_goes_on, attempt.handlers)) if one is not None]
+    behind = [*body[at:], *(one for block in blocks for one in block)]
+    return any(is_used_later(module, one) for one in behind) or any(
+        isinstance(node, (cst.Return, cst.Break, cst.Continue)) for one in behind for node in tree.walk(one)
+    )
+
+
+def holds(attempt: Here, event: Event) -> bool:
     return any(here.node is attempt.node and here.frame.context == attempt.frame.context for here in event.here.up())
 
 

@@ -18,6 +18,7 @@ CODE = "LOAD01"
 def run(context: Context) -> None:
     loads = context.facts.calls(checkpoints.LOAD)
     saves = [event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if _may_make_one(context, event)]
+    told = False
     for event in loads:
         node, module = event.node, event.module
         assert isinstance(node, cst.Call)
@@ -27,6 +28,7 @@ def run(context: Context) -> None:
         given = bound(node, checkpoints.PARAMETERS).get("map_location")
         if event.arguments.double_star is not None:
             if "map_location" not in event.arguments.expanded():
+                told = True
                 context.advice(
                     "`**kwargs` may set `map_location`; the checkpoint goes where it was saved from", module, node
                 )
@@ -38,9 +40,12 @@ def run(context: Context) -> None:
                 CODE,
                 "each rank reads onto its own GPU, not all onto the first",
             )
+            told = True
+            context.applied("each rank reads the checkpoint onto its own device", module, node)
         _wait(context, event, [save for save in saves if _is_read(context, save, event)])
-        context.applied("each rank reads the checkpoint onto its own device", module, node)
-    if not loads:
+    if loads and not told:
+        context.not_needed("each checkpoint that is read says where to already")
+    elif not loads:
         context.not_needed_if_known("the script reads no checkpoint with `torch.load`")
 
 

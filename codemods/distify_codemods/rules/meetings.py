@@ -15,6 +15,7 @@ from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import runtime
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
+from distify_codemods.rules import together
 from distify_codemods.rules.alone import Alone
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import LeftAlone
@@ -25,6 +26,7 @@ _LOOPS = (cst.For, cst.While)
 
 
 def run(context: Context) -> None:
+    together.where_they_decide(context)
     tests = {event.node for event in context.facts.of_kind(Kind.TEST) if _asks_for_rank(context, event)}
     parted = _Parted(context, tests)
     found = False

@@ -9,8 +9,9 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Ref
+from distify_codemods.decisions.views import beside_training
 from distify_codemods.events import Event, Here, Kind
-from distify_codemods.facts import dealt_by
+from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.file_events import reads
 from distify_codemods.libraries import guarded, python
 from distify_codemods.libraries.registry import Effect, Role, functions, methods
@@ -179,6 +180,11 @@ def _only_talks(event: Event) -> bool:
     return event.kind not in (Kind.FORWARD, Kind.STORE)
 
 
+def _takes_shares(seen: Facts, event: Event) -> bool:
+    given = event.node.args if isinstance(event.node, cst.Call) else ()
+    return not given or any(seen.shares_of_training(seen.value(one.value)) for one in given)
+
+
 def _training_figures(context: Context) -> None:
     """Figures of the training loop that are only printed stay rank 0's. Before that, all ranks load whole batches."""
     begun = min((loop.event.number for loop in context.facts.training_loops), default=0)
@@ -188,6 +194,9 @@ def _training_figures(context: Context) -> None:
         if event.number > begun and any(map(own.is_own, event.arguments.all()))
         and averaged.isdisjoint(tree.walk(event.node))
     ]  # fmt: skip
+    if shown and (whole := beside_training(context.facts)):
+        seen = context.facts.tried(whole=whole)
+        shown = [event for event in shown if _takes_shares(seen, event)]
     for event in shown[:1]:
         context.advice("figures printed here are those of rank 0's share of the batch", event.module, event.node)
     counted = ((event, node) for event in shown for node in tree.walk(event.node) if _counts_samples(context, node))

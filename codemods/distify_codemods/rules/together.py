@@ -11,8 +11,9 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.differing import reached_alike
-from distify_codemods.events import Event
+from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.frames import CALLED
+from distify_codemods.libraries.registry import Role, tracker
 from distify_codemods.program import Module
 from distify_codemods.rules import attempts, rewrites
 from distify_codemods.rules.base import Context
@@ -34,6 +35,46 @@ def written(context: Context, event: Event, place: tuple[Module, cst.CSTNode], w
         header = f"with {context.rt(one.module)}.fail_together():"
         context.plan(one.module).guard_together(guard, header, context.code, reason)
     return set(inside)
+
+
+def where_they_decide(context: Context) -> None:
+    """What rank 0 does alone in a `try`, behind which ranks would else go different ways, where it fails: all fail."""
+    for event in context.facts.of_kind(Kind.CALL, Kind.METHOD):
+        makes_a_run = _makes_a_run(event)
+        guard = event.module.statement(event.node) if makes_a_run else _guard(context, event)
+        if guard is None:
+            continue
+        plan = context.plan(event.module)
+        known = plan.guards.get(guard)
+        if (known is not None and known.around_it) or not _decides(context, event, guard):
+            continue
+        header = f"with {context.rt(event.module)}.fail_together():"
+        reason = "where rank 0 fails here, all ranks do: they go on alike"
+        if known is not None and known.alone:
+            plan.guard_together(guard, header, context.code, reason)
+        elif known is None and isinstance(guard, cst.SimpleStatementLine):
+            plan.block_together(guard, header, context.code, reason)
+        else:
+            continue
+        context.applied("where rank 0 fails in a `try`, all ranks go on as it does", event.module, event.node)
+
+
+def _makes_a_run(event: Event) -> bool:
+    """Whether it begins an experiment's log, which is rank 0's: only there it asks somebody."""
+    known = tracker(event.name) if event.kind is Kind.CALL and isinstance(event.node, cst.Call) else None
+    return known is not None and known.role in (Role.RUN, Role.TRACKER)
+
+
+def _decides(context: Context, event: Event, guard: cst.CSTNode) -> bool:
+    if not _all_come(context, event, guard):
+        return False
+    for here in attempts.around(event):
+        if any(attempts.holds(here, one) for one in context.facts.backwards):
+            return False  # ranks meet in there anyhow: whoever fails is waited for
+        assert isinstance(here.node, (cst.Try, cst.TryStar))
+        if attempts.goes_on_otherwise(here.frame.module, here.node, guard):
+            return True
+    return False
 
 
 def _guard(context: Context, write: Event) -> cst.CSTNode | None:
