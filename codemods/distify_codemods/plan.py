@@ -195,6 +195,11 @@ class Plan:
             self.guards[statement] = Guard("", frozenset(), around_it=header)
             self._because(code, statement, reason, header, self.module.place(statement).line)
 
+    def has_guard(self, statement: cst.CSTNode) -> bool:
+        """Whether another block than one that all ranks enter stands around a statement, or around a part of it."""
+        known = [guard for node, guard in self.guards.items() if node in (statement, *tree.walk(statement))]
+        return any(guard.header for guard in known)
+
     def comes_alone(self, node: cst.CSTNode) -> bool:
         """Whether a guard of the conversion lets rank 0 alone come to a node; of those around it others are asked."""
         return node in self.guards and self.guards[node].alone

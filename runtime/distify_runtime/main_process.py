@@ -88,19 +88,22 @@ def call_on_main_process(function: Callable[P, T], *args: P.args, **kwargs: P.kw
 @collective
 @contextmanager
 def fail_together() -> Iterator[None]:
-    """What rank 0 raises in the block, the other ranks raise at its end: around what it does alone in a `try`.
+    """What a rank raises in the block, all ranks raise at its end: in a `try` after which they are to go on alike.
 
-    At the end of the block the other ranks wait for rank 0. They are to raise nothing in it themselves.
+    At the end of the block all ranks wait for each other. Of several errors each raises its own, who has none that of
+    the first rank that has one.
     """
     if is_alone():
         yield
         return
+    error: Exception | None = None
     try:
         yield
-    except Exception as error:
-        from_main_process(_that_can_be_sent(error))
-        raise
-    told = from_main_process(None)
+    except Exception as caught:
+        error = caught
+    init_process_group()
+    everyone = communicator.all_gather_object(_that_can_be_sent(error))
+    told = error or next(filter(None, everyone), None)
     if told is not None:
         raise told
 

@@ -211,6 +211,26 @@ def test_a_package_that_keeps_its_models_in_a_registry(distify: CommandLine) -> 
     assert distify("convert", "app/train.py", "--yes").err == "app/train_dist.py is there already, and up to date\n"
 
 
+def test_a_package_that_takes_its_own_files_by_its_name(distify: CommandLine) -> None:
+    """`from app.parts import small` in `app/parts/__init__.py`: the file's twin, and no name of the package's own."""
+    package = {
+        "parts/__init__.py": b"from parts import small, large\n\n\ndef build(name):\n"
+        b"    return small.make() if name == 'small' else large.make()\n",
+        "parts/small.py": b"from torch import nn\n\n\ndef make():\n    print('small')\n    return nn.Linear(4, 1)\n",
+        "parts/large.py": b"from torch import nn\n\n\ndef make():\n    return nn.Linear(4, 1)\n",
+        "train.py": b"from parts import build\nfrom torch.utils.data import DataLoader, TensorDataset\n"
+        + FIT
+        + b"\n\ndata = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))\n"
+        b"model = build('small')\n"
+        b"fit(model, DataLoader(data, batch_size=16), torch.optim.SGD(model.parameters(), lr=0.1), 1)\n",
+    }
+    write(distify.folder, package)
+    assert distify("convert", "train.py", "--yes").code == 0
+    twin = files(distify.folder).get("parts/__init___dist.py", b"")
+    assert twin.startswith(b"from parts import large\nfrom parts import small_dist as small\n")
+    assert launched(distify, "train_dist.py") == b"small\nepoch 0\n"
+
+
 # --- in place, and as a diff
 
 

@@ -194,3 +194,52 @@ def test_a_failure_that_decides_nothing_is_rank_0s_own() -> None:
     after = converted(script(imports=IMPORTS + "import wandb\n", setup=TRACKED.format(then="") + "print(tracks)\n"))
     assert TOGETHER not in after
     assert TOGETHER not in converted(script(loop=SAVED.format(behind="", then="")))
+
+
+KEPT = """\
+import os
+if os.path.exists("kept.pt"):
+    try:
+        x = torch.load("kept.pt", weights_only=False)
+    except Exception as error:
+        print(error)
+        x = torch.randn(64, 4)
+        torch.save(x, "kept.pt")
+else:
+    x = torch.randn(64, 4)
+    torch.save(x, "kept.pt")
+"""
+
+
+def test_ranks_fail_together_where_what_they_read_is_made_anew() -> None:
+    after = converted(script(data=KEPT + "data = TensorDataset(x, torch.randn(64, 1))\n"))
+    assert f"        {TOGETHER}            x = torch.load(" in after
+    assert "        rt.barrier()\n        if rt.is_main_process():\n            torch.save(x" in after
+
+
+RETURNS = """\
+import os
+
+
+def settings():
+    if os.path.exists("settings.txt"):
+        return open("settings.txt").read()
+    try:
+        with open("settings.txt", "w") as file:
+            file.write("0.1")
+        return "0.1"
+    except OSError as error:
+        print(error)
+    if os.path.exists("other.txt"):
+        return open("other.txt").read()
+    return "0.2"
+
+
+print(settings())
+"""
+
+
+def test_who_fails_goes_on_behind_a_try_that_the_others_have_left() -> None:
+    """So all fail, and nobody waits there for who has returned."""
+    after = converted(script(setup=RETURNS))
+    assert f"        {TOGETHER}" in after or "rt.call_on_main_process(settings)" in after

@@ -103,6 +103,20 @@ def test_what_rank_zero_raises_in_the_block_all_raise(tmp_path: Path) -> None:
     assert others == [["None", "FileNotFoundError: [Errno 2] gone", "RuntimeError: _Odd: this that"]] * 2
 
 
+def _another_fails() -> str:
+    try:
+        with rt.fail_together():
+            if rt.rank() == 1:
+                raise FileNotFoundError(2, "gone")
+    except FileNotFoundError as error:
+        return f"{error} {rt.any_rank(False)}"
+    return ""
+
+
+def test_what_another_rank_raises_in_the_block_all_raise() -> None:
+    assert on_ranks(_another_fails, ranks=3) == ["[Errno 2] gone False"] * 3
+
+
 def _call_fails(_: None) -> str:
     def fail() -> None:
         raise _Odd("this", "that")

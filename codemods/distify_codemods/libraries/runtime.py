@@ -14,7 +14,7 @@ BY_ITSELF = frozenset(
 
 #: Where rank 0 waits for nobody, so that it may come there first.
 RANK_0_GOES_ON = frozenset(
-    "from_main_process call_on_main_process fail_together common_seed main_process_first shard_loading".split()
+    "from_main_process call_on_main_process common_seed main_process_first shard_loading".split()
 )
 
 IS_FIRST = "distify_runtime.is_main_process"

@@ -39,7 +39,7 @@ from distify_codemods.objects import (
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import CHANCE
 from distify_codemods.program import Module
-from distify_codemods.rules import attempts, handed_over, left_behind, rewrites
+from distify_codemods.rules import attempts, handed_over, left_behind, unequal
 from distify_codemods.rules.base import MAIN_FIRST, Context
 from distify_codemods.rules.once import is_used_later
 from distify_codemods.rules.own_things import OwnThings
@@ -139,7 +139,7 @@ def _all_come(context: Context, event: Event, at: Here) -> bool:
         return False
     if any(is_of_a_data_set(facts, here) for here in at.up()) or facts.in_a_model(event):
         return False
-    if rewrites.in_unequal_turns(context, frozenset(here.node for here in at.loops)):
+    if unequal.in_unequal_turns(context, frozenset(here.node for here in at.loops)):
         return False
     place = (at.frame.module, at.node)
     return handed_over.outside(context, event, place, ()) == place and context.runs_beside(*place) is None

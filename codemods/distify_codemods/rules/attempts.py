@@ -62,6 +62,20 @@ def around(event: Event) -> Iterator[Here]:
     )  # fmt: skip
 
 
+def handled(event: Event) -> list[Here]:
+    """The attempts in whose handlers it is, the innermost first."""
+    tries = (here for here in event.here.up() if isinstance(here.node, (cst.Try, cst.TryStar)))
+    return [here for here in tries if here.arm.startswith("handler")]
+
+
+def is_in_body(attempt: Here, event: Event) -> bool:
+    """Whether it happens in what is attempted, and not where that has failed."""
+    return any(
+        here.node is attempt.node and here.arm == "body" and here.frame.context == attempt.frame.context
+        for here in event.here.up()
+    )
+
+
 def goes_on_otherwise(module: Module, attempt: cst.Try | cst.TryStar, failing: cst.CSTNode) -> bool:
     """Whether what comes behind an attempt depends on whether a statement in it has failed."""
     body = attempt.body.body

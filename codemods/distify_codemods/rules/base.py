@@ -349,12 +349,14 @@ class Context:
                 place, left = (here.frame.module, node), False
         return place or start or (event.module, event.module.statement(event.node))
 
-    def may_have_left(self, event: Event, frame: Frame) -> bool:
-        """Whether the function may return before an event because of what files there are."""
+    def may_have_left(self, event: Event, frame: Frame, counts: Callable[[cst.CSTNode], bool] = lambda _: True) -> bool:
+        """Whether the function may return before an event because of what files there are, by a branch that counts."""
         return any(
             one.here.frame is frame
             and one.before(event)
-            and any(self.asks_the_disk(here.node) for here in one.here.up() if here.frame is frame)
+            and any(
+                self.asks_the_disk(here.node) and counts(here.node) for here in one.here.up() if here.frame is frame
+            )
             for one in self.facts.of_kind(Kind.LEAVE)
         )
 

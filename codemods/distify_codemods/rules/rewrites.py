@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import half_done
-from distify_codemods.decisions.base import Sharding
 from distify_codemods.decisions.outside import is_of_a_data_set
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import reads
@@ -15,7 +14,7 @@ from distify_codemods.file_names import Names
 from distify_codemods.libraries import checkpoints, effects
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
-from distify_codemods.rules import attempts, barriers, handed_over, workers
+from distify_codemods.rules import attempts, barriers, handed_over, together, unequal, workers
 from distify_codemods.rules.barriers import Conditions
 from distify_codemods.rules.base import Context, ways_to
 
@@ -127,6 +126,8 @@ def _wait(context: Context, write: Event, read: list[Event]) -> None:
             "a file is written anew in the statement that reads it: rank 0 may empty it while others still read",
             write.module, write.node, "read it in a statement of its own before",
         )  # fmt: skip
+    if place is None and together.read(context, write, above, read):
+        place = above
     if place is None:
         return context.needs_you(
             "a file is written in the `try` that reads it: if that fails on one rank alone, rank 0 would wait for it",
@@ -134,7 +135,7 @@ def _wait(context: Context, write: Event, read: list[Event]) -> None:
         )  # fmt: skip
     module, node = place
     barrier = barriers.before(write, module, node)
-    if in_unequal_turns(context, barrier.loops):
+    if unequal.in_unequal_turns(context, barrier.loops):
         return context.needs_you(
             "rank 0 writes a file that others may be reading, in a loop that ranks run through in their own time",
             write.module, write.node, "write it before or after the loop, after `rt.barrier()`",
@@ -163,10 +164,3 @@ def _place(context: Context, write: Event, read: list[Event]) -> tuple[Module, c
 
 def _inside(outer: cst.CSTNode, module: Module, node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
     return (node,) if outer in module.enclosing(node) else ()
-
-
-def in_unequal_turns(context: Context, loops: frozenset[cst.CSTNode]) -> bool:
-    """Whether one of these is an evaluation loop, of which ranks may have unequal numbers of batches."""
-    sums = {loop.node for loop in context.facts.evaluation_loops
-            if any(context.decisions.sharding_of(loader) is Sharding.SUMS for loader in loop.loaders)}  # fmt: skip
-    return not sums.isdisjoint(loops)

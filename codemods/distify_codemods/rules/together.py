@@ -12,10 +12,10 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions.differing import reached_alike
 from distify_codemods.events import Event, Kind
-from distify_codemods.interpreter.frames import CALLED
+from distify_codemods.interpreter.frames import CALLED, Frame
 from distify_codemods.libraries.registry import Role, tracker
 from distify_codemods.program import Module
-from distify_codemods.rules import attempts, rewrites
+from distify_codemods.rules import attempts, unequal
 from distify_codemods.rules.base import Context
 
 
@@ -35,6 +35,26 @@ def written(context: Context, event: Event, place: tuple[Module, cst.CSTNode], w
         header = f"with {context.rt(one.module)}.fail_together():"
         context.plan(one.module).guard_together(guard, header, context.code, reason)
     return set(inside)
+
+
+def read(context: Context, write: Event, place: tuple[Module, cst.CSTNode], reading: list[Event]) -> bool:
+    """Whether all ranks come to a handler that writes a file, once they fail together where they read it before."""
+    tried = [here for here in attempts.handled(write) if any(attempts.holds(here, one) for one in reading)]
+    inside = [one for one in reading if any(attempts.holds(here, one) for here in tried)]
+    statements = {one: one.module.statement(one.node) for one in inside}
+    if len(tried) != 1 or place[0] is not tried[0].frame.module:
+        return False
+    if tried[0].parent is not None and attempts.is_within(tried[0].parent):
+        return False
+    for one, statement in statements.items():
+        is_free = isinstance(statement, cst.SimpleStatementLine) and not context.plan(one.module).has_guard(statement)
+        if not is_free or not attempts.is_in_body(tried[0], one) or not _all_come(context, one, statement):
+            return False
+    header = f"with {context.rt(write.module)}.fail_together():"
+    for one, statement in statements.items():
+        reason = "where it cannot be read on one rank, all ranks go on as it does"
+        context.plan(one.module).block_together(statement, header, context.code, reason)
+    return True
 
 
 def where_they_decide(context: Context) -> None:
@@ -66,7 +86,7 @@ def _makes_a_run(event: Event) -> bool:
 
 
 def _decides(context: Context, event: Event, guard: cst.CSTNode) -> bool:
-    if not _all_come(context, event, guard):
+    if not _all_come(context, event, guard, told=True):
         return False
     for here in attempts.around(event):
         if any(attempts.holds(here, one) for one in context.facts.backwards):
@@ -84,15 +104,22 @@ def _guard(context: Context, write: Event) -> cst.CSTNode | None:
     return found[-1] if found else None
 
 
-def _all_come(context: Context, write: Event, guard: cst.CSTNode) -> bool:
-    """Whether all ranks come to a guard, however what they do before has ended."""
+def _all_come(context: Context, write: Event, guard: cst.CSTNode, told: bool = False) -> bool:
+    """Whether all ranks come to a guard, however what they do before has ended. told: it is settled by now what files
+    they all see as rank 0 does."""
     outside = [here for here in write.here.up() if guard not in (here.node, *_enclosing(here.frame.module, here.node))]
-    if context.takes_turns(write) or rewrites.in_unequal_turns(context, frozenset(write.turns)):
+    if context.takes_turns(write) or unequal.in_unequal_turns(context, frozenset(write.turns)):
         return False
     if any(here.arm.startswith("handler") or not _is_told(context, here.frame.module, here.node) for here in outside):
         return False
-    left = (here for here in outside if here.arm == CALLED)
-    return reached_alike(context.facts, write) and not any(context.may_have_left(write, here.frame) for here in left)
+    left = (here.frame for here in outside if here.arm == CALLED)
+    counts = _may_have_left if told else type(context).may_have_left
+    return reached_alike(context.facts, write) and not any(counts(context, write, frame) for frame in left)
+
+
+def _may_have_left(context: Context, event: Event, frame: Frame) -> bool:
+    """Whether some ranks may have returned before, because of what files they see themselves."""
+    return context.may_have_left(event, frame, lambda node: not _is_told(context, frame.module, node))
 
 
 def _enclosing(module: Module, node: cst.CSTNode) -> Iterable[cst.CSTNode]:

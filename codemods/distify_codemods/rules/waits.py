@@ -10,7 +10,7 @@ from distify_codemods.file_events import path_of, reads
 from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.libraries import effects, listings
 from distify_codemods.program import Module
-from distify_codemods.rules import attempts, barriers, handed_over, passes, rewrites, together, workers
+from distify_codemods.rules import attempts, barriers, handed_over, passes, rewrites, together, unequal, workers
 from distify_codemods.rules.base import Context, ways_to
 from distify_codemods.rules.download import downloads
 from distify_codemods.values import Value
@@ -63,7 +63,7 @@ def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
         return
     module, place = found
     barrier = barriers.before(event, module, place)
-    if rewrites.in_unequal_turns(context, barrier.loops):
+    if unequal.in_unequal_turns(context, barrier.loops):
         context.needs_you(
             "a file that rank 0 writes is read in a loop that ranks run through in their own time",
             event.module, event.node, "read it before or after the loop, after `rt.barrier()`",

@@ -92,7 +92,8 @@ class Pointer:
             assert one.alias is not None
             origins = self.graph.origin(one)
             concerned = [origin for origin in origins if origin[0] in self.twins]
-            if one.source in self.twins and one.name in self.graph.exports(one.source):
+            is_own = one.source is one.module  # a package's files by its own name: what it binds is what they are
+            if one.source in self.twins and not is_own and one.name in self.graph.exports(one.source):
                 groups.setdefault(self._twin_name(one.source_name, one.source), []).append(one.alias)
             elif not concerned:
                 kept.append(one.alias)
