@@ -19,7 +19,7 @@ _PIECE = 2**20
 #: After so many values that all have read, the store forgets them.
 _BLOCK = 64
 
-_SMALL, _BROADCAST, _PIECES = b"small", b"broadcast", b"pieces"
+_SMALL, _BROADCAST, _PIECES, _NOTHING = b"small", b"broadcast", b"pieces", b"nothing"
 _read: list[str] = []  # keys of this block
 
 
@@ -28,8 +28,17 @@ def _key(number: int) -> str:
 
 
 def leave(store: Store, number: int, value: Any, meets: bool) -> None:
-    """Of rank 0. meets: whether the others are on their way here, so that what is large may be broadcast."""
-    data, key = _packed(value), _key(number)
+    """Of rank 0. meets: whether the others are on their way here, so that what is large may be broadcast.
+
+    Raises TypeError, on all ranks, where the value cannot be pickled.
+    """
+    key = _key(number)
+    try:
+        data = _packed(value)
+    except Exception as error:
+        message = f"what rank 0 has made cannot be sent to the other ranks: {error}"
+        _set(store, key, _NOTHING + message.encode())
+        raise TypeError(message) from error
     if len(data) <= _PIECE:
         _set(store, key, _SMALL + data)
     elif meets:
@@ -48,6 +57,8 @@ def take(store: Store, number: int) -> Any:
     wait_for(store, key)
     told: bytes = store.get(key)
     found = [key]
+    if told.startswith(_NOTHING):
+        raise TypeError(told.removeprefix(_NOTHING).decode())
     if told.startswith(_SMALL):
         data = told.removeprefix(_SMALL)
     elif told.startswith(_BROADCAST):

@@ -103,6 +103,25 @@ def test_what_rank_zero_raises_in_the_block_all_raise(tmp_path: Path) -> None:
     assert others == [["None", "FileNotFoundError: [Errno 2] gone", "RuntimeError: _Odd: this that"]] * 2
 
 
+def _cannot_be_sent() -> list[str]:
+    found = []
+    for call in (rt.from_main_process, rt.call_on_main_process):
+        value = (lambda: lambda: None) if call is rt.call_on_main_process else (lambda: None)
+        try:
+            call(value)  # type: ignore[operator]
+        except TypeError as error:
+            found.append(str(error))
+    return [*found, rt.from_main_process("and on it goes")]
+
+
+def test_what_cannot_be_sent_is_an_error_of_all_ranks() -> None:
+    first, second = on_ranks(_cannot_be_sent)
+    assert first == second
+    *errors, last = first
+    assert [one.startswith("what rank 0 has made cannot be sent to the other ranks: ") for one in errors] == [True] * 2
+    assert last == "and on it goes"
+
+
 def _another_fails() -> str:
     try:
         with rt.fail_together():
