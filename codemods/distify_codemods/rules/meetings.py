@@ -190,7 +190,8 @@ RULE = Rule(
     safety="When all edits are known, it is looked whether any lets ranks meet under an `if rt.is_main_process():` "
     "of the conversion, or under a test of the script's own that asks which rank it is, also in functions that are "
     "called there, or under `with rt.main_process_first():`, where they come one after the other, or in what threads "
-    "and processes run that the script starts by itself, in any order; then it needs you.",
+    "and processes run that the script starts by itself, in any order; then it needs you. Where rank 0 fails in a "
+    "`try` at what it does alone, all ranks do, if what comes behind depends on it.",
     run=run,
     pitfalls=(17,),
     examples=(LeftAlone(), LeftAlone(end="print(loss.item())")),
