@@ -11,6 +11,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.differing import reached_alike
+from distify_codemods.decisions.outside import is_of_a_data_set
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.frames import CALLED, Frame
 from distify_codemods.libraries.registry import Role, tracker
@@ -86,7 +87,11 @@ def _makes_a_run(event: Event) -> bool:
 
 
 def _decides(context: Context, event: Event, guard: cst.CSTNode) -> bool:
-    if not _all_come(context, event, guard, told=True):
+    if context.runs_beside(event.module, event.node) is not None or context.facts.in_a_model(event):
+        return False  # nor do ranks meet there
+    if any(is_of_a_data_set(context.facts, here) for here in event.here.up()) or not _all_come(
+        context, event, guard, told=True
+    ):
         return False
     for here in attempts.around(event):
         if any(attempts.holds(here, one) for one in context.facts.backwards):
