@@ -40,6 +40,7 @@ GPU_TESTS = tests/gpu tests/equivalence/test_fixtures.py \
   $(wildcard tests/runtime/test_data_parallel*.py tests/runtime/test_gather*.py) tests/runtime/test_batchnorm.py \
   tests/runtime/test_reduce.py tests/runtime/test_default_device.py
 test-gpu: .venv/test
+	@.venv/bin/python -c "import sys, torch; sys.exit(0 if torch.cuda.is_available() else 'make test-gpu: torch sees no GPU here')"
 	DISTIFY_TESTS_ON=cuda .venv/bin/python -m pytest -n $(WORKERS) $(GPU_TESTS)
 
 # Scripts that use the libraries that people train with, in an environment of their own: half a gigabyte, some minutes.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tests.equivalence.harness import Trace, assert_equivalent, run_converted, run_original
 
 
-def converted(source: str, folder: Path) -> Path:
+def converted(source: str, folder: Path, **options: Any) -> Path:
+    """Writes the conversion into the folder. options: fields of `Options`."""
     from distify_codemods import Level, Options, Outcome, SourceFile, convert
 
-    conversion = convert(SourceFile("train.py", source.encode()), lambda *_: None, Options())
+    conversion = convert(SourceFile("train.py", source.encode()), lambda *_: None, Options(**options))
     assert conversion.outcome is Outcome.CONVERTED, [str(one) for one in conversion.of(Level.BLOCKING)]
     path = folder / "train_dist.py"
     path.write_bytes(conversion.files[0].after)

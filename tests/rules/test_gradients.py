@@ -420,11 +420,21 @@ model = Both().double().float()
 """
 
 
-@pytest.mark.parametrize("called", ["model(x)", "model.decoder(model.encoder(x).detach())"])
-def test_parts_of_a_module_stay_what_they_are(called: str) -> None:
+@pytest.mark.parametrize(
+    ("called", "lines"),
+    [
+        ("model(x)", ["model = DistributedDataParallel(model, device_ids=rt.device_ids(model))"]),
+        (
+            "model.decoder(model.encoder(x).detach())",
+            ["rt.broadcast_parameters(model.decoder)", "    rt.all_reduce_gradients(optimizer)"],
+        ),
+    ],
+)
+def test_parts_of_a_module_stay_what_they_are(called: str, lines: list[str]) -> None:
     """In a wrap, they would have other names in checkpoints, and be moved with the module that has them."""
     optimizer = "optimizer = torch.optim.SGD(model.decoder.parameters(), lr=0.1)\n"
     after = converted(script(model=PARTS, optimizer=optimizer, loop=LOOP.replace("model(x)", called)))
     assert "DistributedDataParallel(self." not in after
     assert PARTS.rstrip() in after
-    assert ("rt.all_reduce_gradients(optimizer)" in after) != ("model = DistributedDataParallel(model" in after)
+    assert [one.removeprefix("    ") for one in after.splitlines() if "l_reduce" in one or "rt.broadcast" in one
+            or " = Distributed" in one] == lines  # fmt: skip

@@ -242,4 +242,4 @@ print(settings())
 def test_who_fails_goes_on_behind_a_try_that_the_others_have_left() -> None:
     """So all fail, and nobody waits there for who has returned."""
     after = converted(script(setup=RETURNS))
-    assert f"        {TOGETHER}" in after or "rt.call_on_main_process(settings)" in after
+    assert f"    try:\n        {TOGETHER}            if rt.is_main_process():\n                with open(" in after

@@ -16,11 +16,11 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import contained, core
 from distify_codemods.interpreter.frames import Frame
-from distify_codemods.libraries import torch_nn
 from distify_codemods.libraries.devices import is_setting
 from distify_codemods.libraries.torch_nn import BATCHNORMS, may_hold_batchnorm
 from distify_codemods.objects import External, Instance, Method
 from distify_codemods.parameters import may_be_a_module
+from distify_codemods.settled import is_module
 from distify_codemods.values import Value
 
 
@@ -41,7 +41,8 @@ def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], 
                 unbound.append(wrap)
     for event in touching:
         kept = event.kind is Kind.STORE and _holds(event.value, model) and not _keeps_again(event, forward, touching)
-        if kept and isinstance(event.node, cst.Attribute) and not any(map(_is_a_module, event.receiver.objs)):
+        part = any(map(is_module, event.receiver.objs))  # of its checkpoints, moved with it, under names of its own
+        if kept and isinstance(event.node, cst.Attribute) and not part:
             yield Wrap(
                 tree.code_of(event.node),
                 event.module,
@@ -53,11 +54,6 @@ def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], 
                 event.node,
             )
     yield from unbound
-
-
-def _is_a_module(owner: Obj) -> bool:
-    """Whether what is kept in it is a part of it: of its checkpoints, moved with it, under names of its own."""
-    return isinstance(owner, Instance) and owner.of is not None and owner.of.derives_from(torch_nn.MODULE)
 
 
 def _runs_again(frame: Frame, forward: Event, touching: list[Event]) -> bool:

@@ -23,6 +23,7 @@ def run(context: Context) -> None:
         node, module = event.node, event.module
         assert isinstance(node, cst.Call)
         if not context.editable(module, node, "a checkpoint is read"):
+            told = True
             continue
         rt, plan = context.rt(module), context.plan(module)
         given = bound(node, checkpoints.PARAMETERS).get("map_location")
@@ -42,9 +43,9 @@ def run(context: Context) -> None:
             )
             told = True
             context.applied("each rank reads the checkpoint onto its own device", module, node)
-        _wait(context, event, [save for save in saves if _is_read(context, save, event)])
+        told |= _wait(context, event, [save for save in saves if _is_read(context, save, event)])
     if loads and not told:
-        context.not_needed("each checkpoint that is read says where to already")
+        context.not_needed_if_known("what is read with `torch.load` is read to where it says already")
     elif not loads:
         context.not_needed_if_known("the script reads no checkpoint with `torch.load`")
 
@@ -59,19 +60,19 @@ def _is_read(context: Context, save: Event, load: Event) -> bool:
     return earlier and not context.either.excludes(save, load)
 
 
-def _wait(context: Context, event: Event, saves: list[Event]) -> None:
-    """No rank reads the file before rank 0 has written it."""
+def _wait(context: Context, event: Event, saves: list[Event]) -> bool:
+    """No rank reads the file before rank 0 has written it. Whether something was to do for that."""
     if not saves or context.takes_turns(event) or barriers.serve(context.barriers, event, saves):
-        return
+        return False
     before = ways_to(save for save in saves if save.before(event))
     above = handed_over.outside(context, event, context.above_file_tests(event, before), before)
     if handed_over.is_written_within(context, event, above, saves):
-        return
+        return False
     found = attempts.outside(context, event, above, saves)
     if found is None and (there := together.written(context, event, above, saves)):
         saves = [save for save in saves if save not in there]
         if not saves:
-            return
+            return True
         found = attempts.outside(context, event, above, saves)
     if found is None:
         context.needs_you(
@@ -79,11 +80,13 @@ def _wait(context: Context, event: Event, saves: list[Event]) -> None:
             "for it",
             event.module, event.node, "read it after the `try`",
         )  # fmt: skip
-        return
+        return True
     module, place = found
     context.barriers.append(barriers.before(event, module, place))
     reason = "rank 0 has written the file before it is read"
     context.plan(module).insert_before(place, f"{context.rt(module)}.barrier()", CODE, reason)
+    context.applied("a checkpoint is read once rank 0 has written it", event.module, event.node)
+    return True
 
 
 def _is_none(node: cst.BaseExpression) -> bool:

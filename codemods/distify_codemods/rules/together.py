@@ -89,9 +89,8 @@ def _makes_a_run(event: Event) -> bool:
 def _decides(context: Context, event: Event, guard: cst.CSTNode) -> bool:
     if context.runs_beside(event.module, event.node) is not None or context.facts.in_a_model(event):
         return False  # nor do ranks meet there
-    if any(is_of_a_data_set(context.facts, here) for here in event.here.up()) or not _all_come(
-        context, event, guard, told=True
-    ):
+    of_data = any(is_of_a_data_set(context.facts, here) for here in event.here.up())
+    if of_data or not _all_come(context, event, guard, told=True):
         return False
     for here in attempts.around(event):
         if any(attempts.holds(here, one) for one in context.facts.backwards):
@@ -117,14 +116,12 @@ def _all_come(context: Context, write: Event, guard: cst.CSTNode, told: bool = F
         return False
     if any(here.arm.startswith("handler") or not _is_told(context, here.frame.module, here.node) for here in outside):
         return False
-    left = (here.frame for here in outside if here.arm == CALLED)
-    counts = _may_have_left if told else type(context).may_have_left
-    return reached_alike(context.facts, write) and not any(counts(context, write, frame) for frame in left)
 
+    def left_before(frame: Frame) -> bool:
+        return context.may_have_left(write, frame, lambda node: not (told and _is_told(context, frame.module, node)))
 
-def _may_have_left(context: Context, event: Event, frame: Frame) -> bool:
-    """Whether some ranks may have returned before, because of what files they see themselves."""
-    return context.may_have_left(event, frame, lambda node: not _is_told(context, frame.module, node))
+    called = (here.frame for here in outside if here.arm == CALLED)
+    return reached_alike(context.facts, write) and not any(map(left_before, called))
 
 
 def _enclosing(module: Module, node: cst.CSTNode) -> Iterable[cst.CSTNode]:
