@@ -122,3 +122,58 @@ def test_a_leaf_that_the_pass_makes_by_itself() -> None:
     for losses, given_up in on_ranks(_leaf):
         assert losses == pytest.approx(expected, rel=1e-9)
         assert given_up == ""
+
+
+class Captured(nn.Module):
+    """Puts hooks on its layers in its first pass, as encoders of transformers do that are asked for hidden states."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+        self.states: list[Tensor] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not getattr(self, "is_hooked", False):
+            for layer in self.layers:
+                layer.register_forward_hook(lambda module, given, out: self.states.append(out))
+            self.head, self.is_hooked = nn.Linear(4, 4), True
+        self.states.clear()
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return self.head(torch.stack(self.states).sum(0))
+
+
+def _captured() -> Any:
+    losses, net = _trained(Captured)
+    return losses, torch.rand(()).item(), [len(layer._forward_hooks) for layer in net.layers]
+
+
+def test_hooks_and_layers_that_the_first_pass_makes_are_made_once() -> None:
+    losses, drawn, hooks = _captured()
+    assert hooks == [1, 1, 1]
+    for found in on_ranks(_captured):
+        assert found == (pytest.approx(losses, rel=1e-9), drawn, hooks)
+
+
+def _heard() -> Any:
+    of_parameters: list[float] = []
+    of_parts: list[float] = []
+
+    def make() -> nn.Module:
+        net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 4))
+        for one in net.parameters():
+            one.register_hook(lambda gradient: of_parameters.append(gradient.norm().item()))
+            one.register_post_accumulate_grad_hook(lambda held: of_parameters.append(held.grad.norm().item()))
+        net[2].register_full_backward_hook(lambda module, given, out: of_parts.append(len(out[0])))
+        return net
+
+    _trained(make)
+    return sorted(of_parameters), sum(of_parts)
+
+
+def test_hooks_hear_of_each_gradient_of_the_training_and_of_no_other() -> None:
+    """As `wandb.watch(model, log="gradients")` sets them; also in the steps that a pass is checked in."""
+    norms, samples = _heard()
+    for heard, mine in on_ranks(_heard):
+        assert heard == pytest.approx(norms, rel=1e-9)
+        assert 2 * mine == samples  # a part of the model sees a rank's share

@@ -225,6 +225,40 @@ def test_what_every_rank_computes_whole_stays_alike(kind: type[nn.Module], sizes
         assert torch.equal(one, other)
 
 
+class Pairs(nn.Module):
+    """Skip-gram's: two tables of which each step touches some rows; some of those have a gradient of zeros."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_words, self.of_contexts = (nn.Embedding(30, 4, sparse=True) for _ in range(2))
+
+    def forward(self, words: Tensor, contexts: Tensor) -> Tensor:
+        return (self.of_words(words) * self.of_contexts(contexts)).relu().sum(1)
+
+
+def with_sparse_adam(is_shared: bool) -> list[Tensor]:
+    torch.manual_seed(0)
+    net = Pairs().double()
+    if is_shared:
+        rt.data_parallel(net)
+    optimizer = torch.optim.SparseAdam(net.parameters(), lr=0.1)
+    for step, size in enumerate([8, 8, 7, 1, 8]):
+        drawn = torch.Generator().manual_seed(step)
+        words, contexts = (torch.randint(30, (size,), generator=drawn) for _ in range(2))
+        optimizer.zero_grad()
+        nn.functional.logsigmoid(net(words, contexts)).mean().neg().backward()
+        assert all(one.grad is not None and one.grad.is_sparse for one in net.parameters())
+        optimizer.step()
+    return [parameter.detach() for parameter in net.parameters()]
+
+
+def test_sparse_gradients_stay_sparse_with_the_rows_of_all_ranks() -> None:
+    alone = with_sparse_adam(False)
+    for found in on_ranks(with_sparse_adam, True):
+        for one, other in zip(found, alone, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
 class Loaded(nn.Module):
     """A router that keeps its load in a buffer: of its own, or of a module that it has no part of."""
 

@@ -221,6 +221,30 @@ def _linked() -> tuple[list[Any], bool]:
     return [one.grad for one in net.parameters()], shared is not None and shared.is_shared
 
 
+class Graph(nn.Module):
+    """Of which no part can be shared, and no sparse matrix be cut to try it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(5, 3))
+
+    def forward(self, samples: Tensor, links: Tensor) -> Tensor:
+        return torch.mm(links, torch.mm(samples, self.weight))
+
+
+def _given_up() -> str:
+    net = Graph()
+    rt.data_parallel(net)
+    net(torch.arange(40.0).reshape(8, 5), (torch.eye(8) + torch.ones(8, 8).triu(6)).to_sparse())
+    found = shared_model(net)
+    return "" if found is None else found.given_up
+
+
+def test_a_sparse_matrix_is_never_cut_and_never_named_as_the_reason() -> None:
+    for said in on_ranks(_given_up):
+        assert "Expected dim 0 size 8, got 5" in said
+
+
 def test_what_is_given_a_sparse_tensor_is_computed_whole_and_the_rest_shared() -> None:
     alone, _ = _linked()
     for gradients, is_shared in on_ranks(_linked):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from distify_runtime.shared.entries import Entries, cut, lists_in
@@ -59,7 +60,7 @@ def batches(value: Any, tensors: Sequence[Tensor]) -> list[Batch]:
     Lists of several sizes, a dimension of the first tensor, other lists, dimensions of other tensors: what comes first
     may be for all samples, as a graph, positions, a mask.
     """
-    shapes = [tuple(one.shape) for one in tensors]
+    shapes = [tuple(one.shape) if one.layout is torch.strided else () for one in tensors]  # a graph is not cut
     lists, rows = list(_of_lists(value, shapes)), [Batch(dims) for dims in _possible(shapes)]
     ragged = [one for one in lists if any(_is_ragged(each, shapes) for each in one.lists)]
     found: list[Batch] = []

@@ -248,6 +248,7 @@ class _Check:
                 raise
             except Exception as error:  # whatever a model says of a part of its batch, or of a whole one
                 return _Raised(f"it raises {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+            numbers = surroundings.changed(self._numbers, around.numbers())
             moved = {name: one for name, one in positions().items() if one != began[name]}
             leaves = born.without(leaves_past(tensors, inputs))
             wanted = {id(one): one for one in inputs} | leaves
@@ -257,7 +258,6 @@ class _Check:
             tensors, changed = [one.detach() for one in tensors], state.changed()
             ours = (*self._call.tensors, *self._model.copies.made())
             known = (*tensors, *found.values(), *leaves.values(), *changed.values(), *ours)
-            numbers = surroundings.changed(self._numbers, around.numbers())
             left = born.left((one for one in known if one is not None), self._model.model)
             outside = Outside([*left, *around.filled_with(tensors)], numbers, returned)
             return Passed(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,8 @@ _SMALL = 1e-2
 _OF_SPREAD = 0.1
 #: How exactly the weights of the parts have to show, where no gradients vouch for them.
 _OF_WEIGHTS = 1e-2
+#: Where a tensor keeps those that are called with its gradient.
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
 
 @dataclass
@@ -91,11 +94,26 @@ def gradients_of(tensors: list[Tensor], wanted: dict[int, Tensor]) -> dict[int, 
         return {}
     directions = [_direction(one) for one in flowing]
     inputs = list(wanted.values())
-    if "CheckpointFunctionBackward" in kinds_of_nodes(tensors):  # reentrant: it bears `backward` alone
-        found = _by_backward(flowing, inputs, directions)
-    else:
-        found = torch.autograd.grad(flowing, inputs, directions, allow_unused=True)
+    with _unheard(inputs):
+        if "CheckpointFunctionBackward" in kinds_of_nodes(tensors):  # reentrant: it bears `backward` alone
+            found = _by_backward(flowing, inputs, directions)
+        else:
+            found = torch.autograd.grad(flowing, inputs, directions, allow_unused=True)
     return dict(zip(wanted, (None if one is None else _dense(one.detach()) for one in found), strict=True))
+
+
+@contextmanager
+def _unheard(leaves: Sequence[Tensor]) -> Iterator[None]:
+    """Hooks on these do not hear of gradients that are none of the training's."""
+    hooks = [getattr(one, name) for one in leaves for name in _HOOKS if getattr(one, name)]
+    before = [dict(one) for one in hooks]
+    for one in hooks:
+        one.clear()
+    try:
+        yield
+    finally:
+        for one, held in zip(hooks, before, strict=True):
+            one.update(held)
 
 
 def _dense(gradient: Tensor) -> Tensor:
@@ -200,5 +218,5 @@ def _norm(tensor: Tensor) -> float:
 def _varies(tensor: Tensor) -> bool:
     if tensor.numel() < 2 or not tensor.dtype.is_floating_point:
         return tensor.dim() == 0 and bool(tensor.detach() != 0)
-    flat = tensor.detach().reshape(-1)
+    flat = _dense(tensor.detach()).reshape(-1)
     return bool((flat != flat[0]).any())

@@ -25,7 +25,7 @@ from distify_runtime import communicator
 from distify_runtime.shared.layouts import Layout
 from distify_runtime.shared.messages import Received, Tag, What, exchange
 from distify_runtime.shared.readings import Readings
-from distify_runtime.shared.sums import sum_in_buckets
+from distify_runtime.shared.sums import Kind, sum_in_buckets
 
 Maybe = Tensor | None
 _LAST_BIT = 62  # of the flags that a message carries
@@ -165,8 +165,8 @@ class Copied:
     """A group of copies. `tag` says in which collective their gradients are summed."""
 
     tag: Tag
-    #: Of the latest sum: which of the gradients no rank had.
-    missing: list[bool] = field(default_factory=list)
+    #: Of the latest sum: what the gradients are on all ranks together.
+    kinds: list[Kind] = field(default_factory=list)
 
 
 class _Copy(torch.autograd.Function):
@@ -179,23 +179,50 @@ class _Copy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Maybe) -> tuple[Maybe, ...]:
         wanted = [index for index in range(len(ctx.forms)) if ctx.needs_input_grad[1 + index]]
-        present = [gradients[index] is not None for index in wanted]
-        mine = [ctx.forms[index].filled(gradients[index]) for index in wanted]
-        sums = _sum_all(ctx.copied, present, *mine) if mine else ()
+        mine = [gradients[index] for index in wanted]
+        dense = [ctx.forms[index].filled(gradient) for index, gradient in zip(wanted, mine, strict=True)]
+        kinds = [Kind(gradient is not None, _is_of_rows(gradient)) for gradient in mine]
+        sums = _of_rows(ctx.copied, _sum_all(ctx.copied, kinds, *dense), mine) if mine else []
         found: list[Maybe] = [None] * len(ctx.forms)
-        for index, total, missing in zip(wanted, sums, ctx.copied.missing, strict=True):
-            found[index] = None if missing else total
+        for index, total, kind in zip(wanted, sums, ctx.copied.kinds, strict=True):
+            found[index] = total if kind.is_there else None
         return (None, *found)
+
+
+def _is_of_rows(gradient: Maybe) -> bool:
+    """Whether it is sparse as an embedding's: some rows of it are there."""
+    return gradient is not None and gradient.is_sparse and gradient.sparse_dim() == 1
+
+
+def _of_rows(copied: Copied, sums: Sequence[Tensor], mine: Sequence[Maybe]) -> list[Tensor]:
+    """The sums, of which those of sparse gradients have the rows that any rank has: what is there at all decides in
+    optimizers, a row of zeros too. A collective if there are such; all ranks know that from the sums."""
+    found = list(sums)
+    sparse = [index for index, kind in enumerate(copied.kinds) if kind.is_sparse]
+    if not sparse:
+        return found
+    touched = [sums[index].new_zeros(len(sums[index])) for index in sparse]
+    for rows, gradient in zip(touched, (mine[index] for index in sparse), strict=True):
+        if gradient is not None:
+            rows[gradient.coalesce().indices()[0]] = 1
+    anywhere, _ = sum_in_buckets(copied.tag, touched, [Kind()] * len(touched))
+    for index, rows in zip(sparse, anywhere, strict=True):
+        which = rows.nonzero().T
+        values = sums[index].index_select(0, which[0])
+        found[index] = torch.sparse_coo_tensor(
+            which, values, sums[index].shape, is_coalesced=True, check_invariants=False
+        )
+    return found
 
 
 class _SumAll(torch.autograd.Function):
     """The sums over the ranks of what each has of a copy. They are alike on all ranks: backward is a copy again."""
 
     @staticmethod
-    def forward(ctx: Any, copied: Copied, present: list[bool], *terms: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, copied: Copied, kinds: list[Kind], *terms: Tensor) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
         ctx.copied = copied
-        sums, copied.missing = sum_in_buckets(copied.tag, terms, present)
+        sums, copied.kinds = sum_in_buckets(copied.tag, terms, kinds)
         return tuple(sums)
 
     @staticmethod

@@ -19,7 +19,8 @@ WRITTEN = " (a parameter)"
 
 
 class State:
-    """Parameters, buffers, attributes and what they contain, of a model and all of its parts.
+    """Parameters, buffers, attributes and what they contain, of a model and all of its parts; which parts there are,
+    and the hooks on them: a model may make them in its first pass.
 
     Its tensors are copied: while a call is checked, a process holds the model once more. parameters: these, too.
     """
@@ -31,6 +32,8 @@ class State:
         moved = model.named_parameters() if parameters else ()
         self._parameters = [(name, one, one.data, one.detach().clone()) for name, one in moved]
         self._contents = {id(one): (one, copy.copy(one)) for one in held if type(one) in _CONTAINERS}
+        registered = [one for module, *_ in self._of for one in _registered(vars(module))]
+        self._registered = [(one, dict(one)) for one in registered]
 
     @torch.no_grad()
     def put_back(self) -> None:
@@ -50,7 +53,7 @@ class State:
                 parameter.data = data
             if not _same(parameter, before):
                 parameter.data.copy_(before)
-        for container, content in self._contents.values():
+        for container, content in (*self._contents.values(), *self._registered):
             refill(container, content)
 
     def changed(self) -> dict[str, Tensor]:
@@ -94,6 +97,11 @@ def put_back(model: nn.Module) -> Iterator[State]:
 
 def _kept(attributes: dict[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in attributes.items() if name not in _OF_TORCH or name == "training"}
+
+
+def _registered(attributes: dict[str, Any]) -> list[dict[Any, Any]]:
+    names = (name for name in _OF_TORCH if name == "_modules" or name.endswith("_hooks"))
+    return [attributes[name] for name in names if isinstance(attributes.get(name), dict)]
 
 
 def _told(module: nn.Module, name: str, index: int) -> str:

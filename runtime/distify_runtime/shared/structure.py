@@ -137,10 +137,15 @@ def _mapping(value: Any, items: dict[Any, Any]) -> Any:
         return type(value)(items)
     if isinstance(value, defaultdict):
         return defaultdict(value.default_factory, items)
-    twin = copy.copy(value)  # a ModelOutput, a BatchEncoding: with attributes beside its items
-    for key, item in items.items():
-        if item is not value[key]:
+    changed = {key: item for key, item in items.items() if item is not value[key] and tensors_in(value[key])}
+    if not changed:
+        return value  # perhaps a view of something, which cannot be written
+    try:
+        twin = copy.copy(value)  # a ModelOutput, a BatchEncoding: with attributes beside its items
+        for key, item in changed.items():
             twin[key] = item
+    except Exception:  # whatever its own way to be copied or written says
+        raise Unknown(f"a mapping of class {type(value).__qualname__}") from None
     return twin
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,14 +19,21 @@ _MARKS = 2  # words at the head of the first bucket: one number that all ranks m
 _MODULUS = 1021  # the sum of the squares of as many ranks as there are is still exact in single precision
 
 
-@torch.no_grad()
-def sum_in_buckets(tag: Tag, terms: Sequence[Tensor], present: Sequence[bool]) -> tuple[list[Tensor], list[bool]]:
-    """The sums over the ranks, and which of them no rank has anything of. A collective.
+class Kind(NamedTuple):
+    """Of a term: whether there is anything of it, else it is zeros; and whether it is dense for the sum alone."""
 
-    present[i]: whether this rank has the i-th term; else it is zeros. Half precision is summed in single precision.
+    is_there: bool = True
+    is_sparse: bool = False
+
+
+@torch.no_grad()
+def sum_in_buckets(tag: Tag, terms: Sequence[Tensor], kinds: Sequence[Kind]) -> tuple[list[Tensor], list[Kind]]:
+    """The sums over the ranks, of which a kind is sparse where all ranks that have anything of it have it so.
+
+    A collective. kinds[i]: of this rank's i-th term. Half precision is summed in single precision.
     """
     mark = hash(tuple(tag.words())) % _MODULUS
-    held = [float(mark), float(mark * mark), *map(float, present)]
+    held = [float(mark), float(mark * mark), *(float(one) for kind in kinds for one in kind)]
     is_beside = bool(terms) and communicator.tells_beside(terms[0])
     beside = torch.tensor(held if is_beside else [], dtype=torch.float64, device="cpu")
     told = communicator.start_all_reduce(beside) if is_beside else None
@@ -47,7 +55,8 @@ def sum_in_buckets(tag: Tag, terms: Sequence[Tensor], present: Sequence[bool]) -
         for index, piece in zip(bucket, pieces, strict=True):
             sums[index] = piece.view(terms[index].shape).to(terms[index].dtype)
     _check_marks(tag, mark, counts[:_MARKS])
-    return sums, [count == 0 for count in counts[_MARKS:]]
+    there, sparse = counts[_MARKS::2], counts[_MARKS + 1 :: 2]
+    return sums, [Kind(count > 0, 0 < other == count) for count, other in zip(there, sparse, strict=True)]
 
 
 def _wait(tag: Tag, pending: Pending) -> None:

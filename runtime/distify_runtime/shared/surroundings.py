@@ -28,7 +28,7 @@ _MOST_ITEMS = 1000  # of a container: longer ones are data
 _DEEPEST = 2  # containers in containers
 _CONTAINERS = (list, dict, set, deque)
 _OF_TORCH = frozenset(vars(nn.Module()))
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _NUMBERS = (int, float, complex)
 _PLAIN = (Tensor, str, bytes, *_NUMBERS, type(None), type, types.ModuleType, types.BuiltinFunctionType)
 #: How far apart, as a share of their size, numbers may be that are computed in another order.
