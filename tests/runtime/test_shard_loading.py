@@ -92,11 +92,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def in_shares(loader: DataLoader[Any], faster: float = math.inf) -> DataLoader[Any]:
+def in_shares(loader: DataLoader[Any], faster: float = math.inf, draws: bool = False) -> DataLoader[Any]:
     """In shares, however busy the machine is that exchanges them; with `faster` 0, never."""
     if rt.world_size() > 1:  # in a process of this test's own
         loading_phases._FASTER, loading_phases._WORTH = faster, 0
-    return rt.shard_loading(loader)
+    return rt.shard_loading(loader, draws)
 
 
 def epochs_of(loader: DataLoader[Any], epochs: int) -> tuple[list[Any], Tensor]:
@@ -111,13 +111,15 @@ def epochs_of(loader: DataLoader[Any], epochs: int) -> tuple[list[Any], Tensor]:
     return found, torch.rand(3)
 
 
-def loaded(options: dict[str, Any], of: str, seconds: float = SLOW, epochs: int = 5) -> tuple[Any, str, int]:
+def loaded(
+    options: dict[str, Any], of: str, seconds: float = SLOW, epochs: int = 5, draws: bool = False
+) -> tuple[Any, str, int]:
     torch.manual_seed(3)
     random.seed(3)
     np.random.seed(3)
     data = Rows(of, seconds)
     collate = {"ragged": padded, "numbers": numbered}.get(of)
-    loader = in_shares(DataLoader(data, collate_fn=collate, **options))
+    loader = in_shares(DataLoader(data, collate_fn=collate, **options), draws=draws)
     assert len(loader) == len(loader.batch_sampler)  # type: ignore[arg-type]
     assert loader.dataset is data
     assert loader.batch_size == options["batch_size"]
@@ -159,11 +161,23 @@ def test_whatever_makes_a_batch_of_them(of: str) -> None:
 # ---- random numbers
 
 
+def drawn_by_place() -> tuple[Any, str, int]:
+    return loaded(OPTIONS["plain"], "drawn", draws=True)
+
+
+def test_a_data_set_that_draws_is_loaded_whole_and_all_goes_on_as_in_one_process() -> None:
+    """Also what the script draws after it, and the order of later passes."""
+    whole, _, _ = loaded(OPTIONS["plain"], "drawn", epochs=3)
+    for found, phase, _ in on_ranks(loaded, OPTIONS["plain"], "drawn", SLOW, 3):
+        assert phase == "WHOLE"
+        assert same(found, whole)
+
+
 def test_what_a_data_set_draws_follows_from_the_place_of_a_sample() -> None:
     """Whoever loads it: on four ranks as on two; and the script's own stream goes on alike on all."""
     two, four = (
-        on_ranks(loaded, OPTIONS["plain"], "drawn", ranks=2),
-        on_ranks(loaded, OPTIONS["plain"], "drawn", ranks=4),
+        on_ranks(drawn_by_place, ranks=2),
+        on_ranks(drawn_by_place, ranks=4),
     )
     assert [phase for _, phase, _ in (*two, *four)] == ["SHARES"] * 6
     assert all(same(found, two[0][0]) for found, _, _ in (*two, *four))
@@ -181,7 +195,7 @@ def noise_of(batches: list[Any]) -> list[float]:
 
 def drawn_in_workers() -> list[float]:
     torch.manual_seed(3)
-    loader = in_shares(DataLoader(Rows("drawn"), batch_size=6, num_workers=1, persistent_workers=True))
+    loader = in_shares(DataLoader(Rows("drawn"), batch_size=6, num_workers=1, persistent_workers=True), draws=True)
     epochs_of(loader, 4)
     assert loading._shared[id(loader)].phases.phase.name == "SHARES"
     return noise_of(list(loader))

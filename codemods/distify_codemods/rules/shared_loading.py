@@ -61,10 +61,12 @@ RULE = Rule(
     safety="For a DataLoader of torch that loops with forward passes go through, over a data set whose samples are "
     "seen to follow from their indices and from torch's, NumPy's and Python's random numbers alone: nothing is kept, "
     "and nothing unknown is called. The run times some batches, checks one, and loads shares only where that is "
-    "faster. A batch is bit for bit what one process would have loaded; what a data set draws is drawn for each sample "
-    "by its place.",
+    "faster. A batch is bit for bit what one process would have loaded. A data set that is found to draw random "
+    "numbers is loaded whole on every rank, and the run says so: in shares it would draw others, and so would the script.",
     run=run,
-    limits="Samples go over the network to all ranks, and each puts the batch together. A data set that draws sees "
-    "other random numbers than in one process, from the batch on that is loaded in shares.",
+    limits="Samples go over the network to all ranks, and each puts the batch together. "
+    "`rt.shard_loading(loader, draws=True)` loads shares of a data set that draws, too (a flip, a crop): its random "
+    "numbers follow from a sample's place then, and the script's own go on as if it had drawn none. They are as good "
+    "as those of one process, and others.",
     examples=(Example(strategy="shared", script=_SCRIPT), LeftAlone(strategy="shared", script=_KEEPS)),
 )

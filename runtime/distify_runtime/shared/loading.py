@@ -34,17 +34,20 @@ Loader = TypeVar("Loader", bound=DataLoader[Any])
 
 
 @collective
-def shard_loading(loader: Loader) -> Loader:
+def shard_loading(loader: Loader, draws: bool = False) -> Loader:
     """Have each rank load its share of the samples of each batch, where that is faster: all go on with whole batches.
 
     Returns the loader itself. Every rank has to go through it, in the same order, and nobody alone. A loader of a
     stream, without batches, or of a class of its own, and one that is asked for its batches in a thread or while a
-    model runs, loads them whole. Random numbers that a data set draws are then drawn for each sample by its place, and
-    the script's streams go on as if it had drawn none.
+    model runs, loads them whole.
+
+    draws: also where the data set draws random numbers. These are then drawn for each sample by its place, and the
+    script's streams go on as if it had drawn none: as well as in one process, and others than there. Else such a
+    loader loads whole batches.
     """
     if not is_alone() and id(loader) not in _shared and _can_be_shared(loader):
         notice(loader, "__iter__", _iterated, "_distify_loading")
-        _shared[id(loader)] = Shared(loader)
+        _shared[id(loader)] = Shared(loader, draws)
         weakref.finalize(loader, _shared.pop, id(loader), None)
     return loader
 
@@ -71,10 +74,10 @@ def _iterated(loader: Any, original: Any, args: tuple[Any, ...], kwargs: dict[st
 class Shared:
     """What holds for a loader in all of its passes."""
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    def __init__(self, loader: DataLoader[Any], draws: bool) -> None:
         self.name = f"the DataLoader over {type(loader.dataset).__name__}"
         self.number = numbered(self.name)
-        self.phases = Phases(self)
+        self.phases = Phases(self, draws)
         self.rows = Rows()
         self._view: tuple[DataLoader[Any], _Tasks] | None = None  # with workers that stay
 

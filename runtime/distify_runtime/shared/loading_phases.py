@@ -52,10 +52,13 @@ class Took:
 
 
 class Phases:
-    """Of one loader, over all of its passes. All ranks come by the same batches, and so to the same phases."""
+    """Of one loader, over all of its passes. All ranks come by the same batches, and so to the same phases.
 
-    def __init__(self, shared: Shared) -> None:
-        self.shared = shared
+    may_draw: whether shares are loaded of a data set that draws random numbers, too.
+    """
+
+    def __init__(self, shared: Shared, may_draw: bool) -> None:
+        self.shared, self._may_draw = shared, may_draw
         self.phase = Phase.LOOK
         self.seed: int | None = None
         self._number = 0  # of the next batch that is drawn
@@ -107,7 +110,8 @@ class Phases:
             self._tried()
         elif task.is_share:
             costs.spared(self._whole - took.loading - took.exchanging)
-            self._seeded = self._seeded or self._draws  # which all ranks have heard of
+            if self._draws and not self._seeded:  # which all ranks have heard of
+                self._drawn()
 
     def _is_timed(self, took: Took) -> bool:
         """Whether enough have been timed."""
@@ -119,23 +123,37 @@ class Phases:
     def _looked(self) -> None:
         told = self._everyones(self._typical(one.loading for one in self._took), float(self._draws))
         self._whole = max(one[0] for one in told)
-        self._seeded = any(one[1] for one in told)
-        worth = self._whole * (1 - 1 / world_size()) >= _WORTH
-        self._go_on(Phase.CHECK if worth else Phase.WHOLE)
+        if self._whole * (1 - 1 / world_size()) < _WORTH:
+            self._go_on(Phase.WHOLE)
+        elif any(one[1] for one in told):
+            self._drawn()
+        else:
+            self._go_on(Phase.CHECK)
 
     def _compared(self, same: bool) -> None:
         told = self._everyones(float(same), float(self._draws))
         if all(one[0] for one in told):
             self._go_on(Phase.TRY)
         elif any(one[1] for one in told) and not self._seeded:
-            self._seeded = True
-            self._go_on(Phase.CHECK)
+            self._drawn()
         else:
             self._go_on(Phase.WHOLE)
             note(
                 f"every rank loads whole batches of {self.shared.name}: a sample is another one when it is loaded once "
                 "more"
             )
+
+    def _drawn(self) -> None:
+        """The data set draws random numbers."""
+        if self._may_draw:
+            self._seeded = True
+            self._go_on(Phase.CHECK)
+            return
+        self._go_on(Phase.WHOLE)
+        note(
+            f"every rank loads whole batches of {self.shared.name}: the data set draws random numbers, which would not "
+            "be those of one process in shares; `rt.shard_loading(..., draws=True)` lets it draw others"
+        )
 
     def _tried(self) -> None:
         mine = [(one.loading, one.exchanging) for one in self._took]
