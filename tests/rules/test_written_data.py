@@ -119,3 +119,39 @@ def test_data_that_batches_are_cut_from(turn: str, changes: bool) -> None:
     found = [one for one in conversion.of(Level.ADVICE) if "changes the training data" in one.message]
     assert bool(found) is changes
     assert (conversion.strategy is Strategy.SHARED) is changes
+
+
+CHOSEN = """\
+data = TensorDataset(torch.arange(64), torch.randn(64, 4), torch.zeros(64, 1))
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+hardness, losses, chosen = torch.zeros(64), {}, list(range(64))
+for epoch in range(3):
+    loader = LOADER
+    for index, a, b in loader:
+        each = (model(a) - b).square().sum(1)
+        hardness[index] = each.detach()
+        for one, loss in zip(index.tolist(), each.tolist()):
+            losses[one] = loss
+        optimizer.zero_grad()
+        each.mean().backward()
+        optimizer.step()
+    weights = 0.1 + hardness
+    chosen = sorted(losses, key=losses.get)[-32:]
+"""
+
+
+@pytest.mark.parametrize(
+    ("loader", "chooses"),
+    [
+        ("DataLoader(data, 8, sampler=torch.utils.data.WeightedRandomSampler(0.1 + hardness, 64))", True),
+        ("DataLoader(torch.utils.data.Subset(data, chosen), 8)", True),
+        ("DataLoader(torch.utils.data.Subset(data, range(epoch, 64)), 8)", False),
+        ("DataLoader(data, 8, sampler=torch.utils.data.WeightedRandomSampler(torch.ones(64), 64))", False),
+    ],
+)
+def test_data_that_are_chosen_by_what_was_computed(loader: str, chooses: bool) -> None:
+    conversion = conversion_of(f"{IMPORTS}{CHOSEN.replace('LOADER', loader)}", options=Options())
+    found = [one for one in conversion.of(Level.ADVICE) if "follow from what was computed" in one.message]
+    assert bool(found) is chooses
+    assert (conversion.strategy is Strategy.SHARED) is chooses

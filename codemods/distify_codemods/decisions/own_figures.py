@@ -82,7 +82,7 @@ class OwnFigures:
             read = isinstance(place, cst.Name) and read_after(loop, {place.value})
             return isinstance(place, cst.Attribute) or bool(read)
         written = self.facts.value(place)
-        return written.scale not in PER_SAMPLE and any(not _is_made_in(loop, obj) for obj in written.objs)
+        return written.scale not in PER_SAMPLE and any(not is_made_in(loop, obj) for obj in written.objs)
 
     def _is_of_own(self, place: cst.BaseExpression, by: Sequence[cst.CSTNode], node: cst.CSTNode) -> bool:
         """What is put into lists and dictionaries is seen elsewhere, but not where it is put."""
@@ -162,7 +162,7 @@ def _is_of_a_module(method: Bound) -> bool:
     return method.receiver is not None and is_module(method.receiver)
 
 
-def _is_made_in(loop: BatchLoop, obj: Obj) -> bool:
+def is_made_in(loop: BatchLoop, obj: Obj) -> bool:
     """Whether it is made in a turn of the loop, and gone with it."""
     steps = [step.loop if isinstance(step, Turn) else step for step in (*obj.context, obj.site)]
     return any(step in loop.module.parents and _is_within(loop, step) for step in steps if step is not None)

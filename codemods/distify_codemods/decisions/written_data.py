@@ -1,4 +1,4 @@
-"""Training data that training changes: pseudo labels, weights of a sampler, samples that are mixed into others.
+"""Training data that training changes or chooses: pseudo labels, weights of a sampler, the hardest samples.
 
 Each rank would write what it made of its own samples into its own copy, and deal out other data than the others.
 """
@@ -14,13 +14,12 @@ from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Link
 from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import Facts
+from distify_codemods.facts import Facts, Loader
 from distify_codemods.inside import core, made_of
-from distify_codemods.interpreter.state import kept_in
 from distify_codemods.libraries import torch_data
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Instance, Mapping, Sequence
-from distify_codemods.origins import Share
+from distify_codemods.origins import Kept, Share
 from distify_codemods.program import Module
 from distify_codemods.values import Value
 
@@ -38,6 +37,17 @@ def links(facts: Facts) -> Iterator[Link]:
                 f"`{brief(event.node)}` changes the training data by what was computed of a batch: each rank would "
                 "change its own by its own samples",
             )  # fmt: skip
+    for loader in _of_training(facts):
+        if any(_is_own(facts, value) for value in made_of(loader.arguments.all())):
+            yield Link(
+                loader.made.module, loader.made.node,
+                f"the data of `{brief(loader.made.node)}` follow from what was computed of earlier batches: each rank "
+                "would choose by its own samples",
+            )  # fmt: skip
+
+
+def _of_training(facts: Facts) -> list[Loader]:
+    return [one for one in facts.loaders if one.obj in facts.training_loaders]
 
 
 class _Data:
@@ -45,8 +55,9 @@ class _Data:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        loaders = [one for one in facts.loaders if one.obj in facts.training_loaders]
-        objs = [core(obj) for one in loaders for value in made_of(one.arguments.all()) for obj in value.objs]
+        objs = [
+            core(obj) for one in _of_training(facts) for value in made_of(one.arguments.all()) for obj in value.objs
+        ]
         self._objs = {obj for obj in objs if _serves(obj)}
         self._names: dict[Module, set[str]] = {}  # of tensors that data sets of libraries and batches are made of
         for obj in self._objs:
@@ -109,4 +120,5 @@ def _given(facts: Facts, event: Event) -> Iterator[Value]:
 
 
 def _is_own(facts: Facts, value: Value) -> bool:
-    return bool(facts.shares_of_training(value) or kept_in(value))
+    """Also what is read once the loop is over."""
+    return bool(facts.shares_of_training(value) or any(isinstance(one, Kept) for one in value.sources))

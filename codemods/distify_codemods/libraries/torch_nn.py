@@ -19,6 +19,11 @@ OF_TRAINING = (
 #: Bases that give a class nothing but what every module, and every object, has.
 PLAIN_BASES = frozenset({MODULE, "builtins.object"})
 COMPILES = "torch.compile"
+#: Methods by which a function is called in each pass: with what a module is given and returns, or with gradients.
+HOOKS = frozenset(
+    "register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook "
+    "register_backward_hook register_hook register_post_accumulate_grad_hook".split()
+)
 #: What returns what it is given first.
 GIVE_BACK = (
     "torch.autograd.Variable", "torch.compile", "apex.parallel.convert_syncbn_model", "torch.nn.utils.weight_norm",

@@ -62,7 +62,7 @@ RULE = Rule(
     "seen to follow from their indices and from torch's, NumPy's and Python's random numbers alone: nothing is kept, "
     "and nothing unknown is called. The run times some batches, checks one, and loads shares only where that is "
     "faster. A batch is bit for bit what one process would have loaded. A data set that is found to draw random "
-    "numbers is loaded whole on every rank, and the run says so: in shares it would draw others, and so would the script.",
+    "numbers is loaded whole on every rank, and the run says so: in shares it would draw others, as would the script.",
     run=run,
     limits="Samples go over the network to all ranks, and each puts the batch together. "
     "`rt.shard_loading(loader, draws=True)` loads shares of a data set that draws, too (a flip, a crop): its random "

@@ -1,0 +1,118 @@
+"""What forward passes, losses and hooks keep of each batch is that of whole batches: such passes are shared."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options, Strategy
+
+from tests.rules.scripts import conversion_of
+
+SCRIPT = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+history = []
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 2)
+        self.seen, self.calls, self.mean, self.norms, self.last = 0, 0, 0.0, [], None
+
+    def forward(self, x):
+        out = self.body(x)
+        {forward}
+        return out
+
+
+class Loss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.log = {{"loss": [], "steps": 0}}
+
+    def forward(self, out, y):
+        found = nn.functional.cross_entropy(out, y)
+        {loss}
+        return found
+
+
+loader = DataLoader(TensorDataset(torch.randn(64, 4), torch.randint(2, (64,))), batch_size=8)
+model, criterion = Net(), Loss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{before}
+for epoch in range(2):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    print(epoch)
+"""
+
+
+def told(forward: str = "pass", loss: str = "pass", before: str = "") -> tuple[Strategy | None, list[str]]:
+    """The rung, and the lines that are given as reasons."""
+    text = SCRIPT.format(forward=forward, loss=loss, before=before)
+    conversion = conversion_of(text, options=Options())
+    found = [one for one in conversion.of(Level.ADVICE) if "sharded data would be faster" in one.message]
+    return conversion.strategy, [text.splitlines()[one.place.line - 1].strip() for one in found if one.place]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self.seen += x.size(0)",
+        "self.norms.append(out.detach().norm().item())",
+        "self.norms += [out.mean().item()]",
+        "self.mean = 0.9 * self.mean + 0.1 * out.mean().item()",
+        "history.append(len(x))",
+    ],
+)
+def test_what_a_model_adds_up(line: str) -> None:
+    assert told(forward=line) == (Strategy.SHARED, [line])
+
+
+def test_what_a_loss_adds_up() -> None:
+    line = 'self.log["loss"].append(found.item())'
+    assert told(loss=line) == (Strategy.SHARED, [line])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "model.body.register_forward_hook(lambda module, given, out: history.append(out.mean().item()))",
+        "model.body.weight.register_hook(lambda gradient: gradient.clamp(-1, 1))",
+        "model.register_full_backward_hook(lambda module, given, out: history.append(out[0].norm().item()))",
+    ],
+)
+def test_what_torch_calls_in_each_pass(line: str) -> None:
+    assert told(before=line) == (Strategy.SHARED, [line])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self.calls += 1",
+        "self.last = out.detach()",
+        "rows = []; rows.append(out); out = rows[0]",
+        "widths = 0; widths += out.size(1)",
+    ],
+)
+def test_what_is_alike_on_all_ranks_or_gone_with_the_batch(line: str) -> None:
+    assert told(forward=line) == (Strategy.SHARDED, [])
+
+
+def test_steps_that_a_loss_counts() -> None:
+    assert told(loss='self.log["steps"] += 1') == (Strategy.SHARDED, [])
+
+
+def test_a_hook_that_is_removed_before_training() -> None:
+    before = """\
+handles = [model.body.register_forward_hook(lambda module, given, out: history.append(out.shape))]
+model(torch.zeros(1, 4))
+for handle in handles:
+    handle.remove()
+"""
+    assert told(before=before) == (Strategy.SHARDED, [])
