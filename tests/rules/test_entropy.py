@@ -135,6 +135,22 @@ def test_batches_that_are_taken_by_a_call() -> None:
     assert "    x, y = rt.from_main_process(next(batches))\n" in after
 
 
+@pytest.mark.parametrize(
+    ("setup", "told"),
+    [
+        (FLIP, True),
+        ("flip = albumentations.Compose([albumentations.Resize(8, 8), albumentations.HorizontalFlip()])\n", True),
+        ("flip = albumentations.Resize(8, 8)\n", False),
+    ],
+)
+def test_what_changes_a_batch_behind_the_loader(setup: str, told: bool) -> None:
+    """Also in a function of the script, and in an evaluation: all ranks go on with what rank 0 has got."""
+    helper = "\n\ndef flipped(x):\n    return flip(image=x)['image']\n\n\n"
+    loop = LOOP.replace("    for x, y in loader:\n", "    for x, y in loader:\n        x = flipped(x)\n")
+    after = converted(script(imports=FLIPS, setup=setup + helper, loop=loop), SHARED)
+    assert ("    return rt.from_main_process(flip(image=x))['image']\n" in after) is told
+
+
 def test_batches_of_an_evaluation_stay() -> None:
     evaluation = "model.eval()\nwith torch.no_grad():\n" + indented("for x, y in other:\n    print(model(x))\n")
     other = LOADER.replace("loader =", "other =")

@@ -14,6 +14,7 @@ from distify_codemods.allocation import Obj
 from distify_codemods.batches import loaders_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core, made_of
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import drawing, seeding, torch_data
 from distify_codemods.objects import External, Method
@@ -116,12 +117,13 @@ def _is_of_time(call: cst.Call) -> bool:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Where a batch is taken that is another one on each rank: a loop, with those of its names, or a call."""
+    """Where a batch is taken, or changed, that is another one on each rank: a loop, with those of its names, or a call."""
 
     module: Module
     node: cst.For | cst.BaseExpression
     names: tuple[str, ...]
     why: str
+    is_taken: bool = True  # from a loader; else it is changed
 
 
 def batches(facts: Facts) -> Iterator[Drawn]:
@@ -137,6 +139,17 @@ def batches(facts: Facts) -> Iterator[Drawn]:
             yield from _where(facts, draw, loop.node, why)
     for draw in _taken_besides(facts) if library else ():
         yield from _where(facts, draw, draw.node, why)
+    changed = {event.node: event for event in facts.of_kind(Kind.FORWARD) if _draws_by_itself(event, told)}
+    for event in changed.values() if library else ():
+        if not facts.in_a_model(event) and isinstance(event.node, cst.Call):
+            yield Drawn(event.module, event.node, (), why, is_taken=False)
+
+
+def _draws_by_itself(event: Event, told: tuple[str, ...]) -> bool:
+    """A call of a transform, in the script's own process, whose generator is not one that all ranks have alike."""
+    parts = (core(obj) for value in made_of([event.receiver]) for obj in value.objs)
+    named = (obj.name for obj in parts if isinstance(obj, External))
+    return any(drawing.augments(name) and not name.startswith(told) for name in named)
 
 
 def _where(facts: Facts, draw: Event, loop: cst.CSTNode, why: str) -> Iterator[Drawn]:

@@ -140,7 +140,8 @@ def _take_its_batch(context: Context, batch: entropy.Drawn) -> None:
         plan.insert_before(batch.node.body.body[0], text, CODE, batch.why, -20)
     elif not context.tell(batch.module, batch.node, batch.why):
         return
-    context.applied(f"all ranks load, and take rank 0's batches: {batch.why}", batch.module, batch.node)
+    what = "load, and take rank 0's batches" if batch.is_taken else "take what rank 0 gets"
+    context.applied(f"all ranks {what}: {batch.why}", batch.module, batch.node)
 
 
 def _apart(context: Context, one: Stretch) -> None:
