@@ -117,7 +117,7 @@ def _is_of_time(call: cst.Call) -> bool:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Where a batch is taken, or changed, that is another one on each rank: a loop, with those of its names, or a call."""
+    """Where a batch is taken or changed that each rank has otherwise: a loop, with those of its names, or a call."""
 
     module: Module
     node: cst.For | cst.BaseExpression

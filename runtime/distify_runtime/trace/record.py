@@ -65,6 +65,7 @@ class Record:
         self._samplers: list[object] = []
         self._path = path
         self._filling = filling
+        self.is_cut = False  # it was ended after the steps that were asked for, before its last lines
         self._progress = path.with_suffix(".steps").open("wb", buffering=0)
 
     def begin(self, optimizer: Optimizer) -> None:
@@ -118,7 +119,7 @@ class Record:
             "shares_forwards": functions.are_replaced(),
             "own_draws": [name for name in _WITH_OWN_DRAWS if name in sys.modules],
             "filled": self._filling.filled,
-            "group_left_open": _is_group_open(),
+            "group_left_open": _is_group_open() and not self.is_cut,
             "drawn": NOW.drawn,
             "mixed": NOW.mixed,
             "rounded": self.rounded,
@@ -245,6 +246,7 @@ def _is_inside_of_a_step(optimizer: Optimizer, calls: FrameType) -> bool:
 
 def _end(record: Record, at_once: bool) -> None:
     """As `sys.exit` does, and at once where the script goes on after that."""
+    record.is_cut = True
     if not at_once:
         raise SystemExit(0)
     record.write()
