@@ -28,7 +28,11 @@ class Noisy(nn.Module):
 
 noisy = Noisy() if case.startswith("NumPy") else nn.Identity()
 net = nn.Sequential(noisy, nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout(0.1), nn.Linear(8, 1))
-model = net if case in ("unwrapped", "warned") else DistributedDataParallel(rt.convert_sync_batchnorm(net))
+if case in ("unwrapped", "warned"):
+    model = net
+else:  # torch sends rank 0's buffers before each pass
+    how = {"forward_sync_buffers": False} if case == "statistics" else {}
+    model = DistributedDataParallel(rt.convert_sync_batchnorm(net), **how)
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
 data = TensorDataset(torch.randn(512, 8), torch.randn(512, 1))
 if case == "torch's sampler":
@@ -79,7 +83,9 @@ for epoch in range(2):
         if case == "left out" and rt.rank() == 1 and step == 16:
             continue
         optimizer.step()
-        if case == "late" and step == 13 and rt.rank() == 1:
+        if case == "statistics" and step == 4 and rt.rank() == 1:
+            model.module[2].running_mean.add_(1)
+        if case in ("late", "last") and step == 13 and rt.rank() == 1:
             nn.init.zeros_(net[1].weight)
         if case == "input" and step < 3:
             noise = torch.zeros(32, requires_grad=True)  # of this rank's samples alone
@@ -119,6 +125,8 @@ def trained(case: str, *arguments: str) -> Ended:
         ("other samples", "rank 1 and rank 0 hold other samples each: are they drawn by a seed of each rank's?"),
         ("split apart", "rank 1 and rank 0 hold other parts of a data set each: is it split by a seed of each rank's?"),
         ("seed", "ranks 0 and 1 draw the same random numbers in the forward pass before step 5 of SGD: dropout"),
+        ("statistics", "after step 5 of SGD, running statistic `2.running_mean` of rank 1 is not rank 0's"),
+        ("last", r"after step 16 of SGD, parameter `1\.weight` .*of rank 1 is not rank 0's"),
         ("left out", "the ranks have not taken equally many steps: rank 0 took 16, rank 1 took 15"),
     ],
 )

@@ -86,6 +86,7 @@ def _end(watching: Watching) -> None:
     """Compares what is left. Ends the process where that is not as it should be: its exit code is decided already."""
     try:
         uneven.ends(watching)
+        watching.at_the_end()
         files.exchange(watching, "files/end")
         watching.judge_all(_FAREWELL)
     except RuntimeError:
