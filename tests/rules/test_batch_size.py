@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level, Options
+from distify_codemods import Level, Options, Strategy
 
 from tests.rules.scripts import (
     IMPORTS,
@@ -134,6 +134,43 @@ def test_name_shadowed_in_a_function() -> None:
     own = "def blank(batch_size):\n    return torch.zeros(batch_size)\n\n\n"
     before = script(setup=f"batch_size = 8\n\n\n{own}", loader=LOADER, loop=with_line(LOOP, "w = blank(3)"))
     assert changes("BATCH01", before) == []
+
+
+REPLAYED = """\
+import random
+
+
+class Replay:
+    def __init__(self, size):
+        self.size = size
+        self.kept = [torch.randn(1, 4) for _ in range(size)]
+
+    def sample(self):
+        return {}
+
+
+replay = Replay(batch_size)
+"""
+
+
+@pytest.mark.parametrize(
+    ("sample", "reason"),
+    [
+        ("torch.cat(random.choices(self.kept, k=self.size))", "random.choices(self.kept, k=self.size)"),
+        ("torch.cat([self.kept[0] for _ in range(self.size)])", "range(self.size)"),
+        ("torch.cat(random.choices(self.kept, k=3))", ""),
+        ("torch.zeros(3, 4)", ""),
+    ],
+)
+def test_as_many_of_something_else_as_a_batch_has_samples(sample: str, reason: str) -> None:
+    """They would not be dealt out with the batch, so that forward passes are shared."""
+    loop = LOOP.replace("(model(x), y)", "(model(x), y) + model(replay.sample()).mean()")
+    before = script(setup=f"batch_size = 8\n{REPLAYED.format(sample)}", loader=LOADER, loop=loop)
+    conversion = conversion_of(before, options=Options())
+    told = f"`{reason}` counts as many as the whole batch has samples, on each rank"
+    found = [one.place.line for one in conversion.of(Level.ADVICE) if told in one.message and one.place]
+    assert found == ([line_of(before, reason)] if reason else [])
+    assert reason == "" or conversion.strategy is Strategy.SHARED
 
 
 @pytest.mark.parametrize(("size", "share"), [(16, "4 samples"), (6, "a single one"), (2, "none")])

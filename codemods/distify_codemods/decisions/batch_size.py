@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from distify_codemods import arguments, tree
 from distify_codemods.allocation import Const, Obj
-from distify_codemods.decisions.base import Blocked, Decisions, Division, LoaderDecision, Sharding
+from distify_codemods.decisions.base import Blocked, Decisions, Division, Link, LoaderDecision, Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import dealt_by
-from distify_codemods.libraries import torch_data, torch_tensors
+from distify_codemods.libraries import drawing, python, torch_data, torch_tensors
+from distify_codemods.naming import brief
 from distify_codemods.objects import External, Sequence, Setting
 from distify_codemods.program import Module
 from distify_codemods.scale import PER_SAMPLE, Scale
@@ -57,6 +60,22 @@ def decide_divisions(decisions: Decisions) -> None:
             )
         elif division not in decisions.divisions:
             decisions.divisions += (division,)
+
+
+def links(decisions: Decisions) -> Iterator[Link]:
+    """What takes or makes as many of something else in a step as a batch has samples: it would stay as it is."""
+    if decisions.divisions or decisions.facts.program.options.per_rank_batch:
+        return
+    values = [size for one in decisions.loaders if one.sharding is Sharding.TRAINING for size in one.batch_sizes]
+    sizes: set[Obj] = {obj for value in values for obj in value.objs if isinstance(obj, (Const, Setting))}
+    for event in decisions.facts.of_kind(Kind.CALL, Kind.METHOD) if sizes else ():
+        counts = event.name in drawing.OF_NUMBERS or event.name == python.RANGE
+        if counts and decisions.facts.in_training(event) and _depends(event, sizes):
+            yield Link(
+                event.module, event.node,
+                f"`{brief(event.node)}` counts as many as the whole batch has samples, on each rank",
+                "`len(x)` of the batch itself counts a rank's own",
+            )  # fmt: skip
 
 
 def sized_by(decisions: Decisions, sizes: set[Obj]) -> Event | None:

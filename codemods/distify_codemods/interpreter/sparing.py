@@ -29,12 +29,18 @@ if TYPE_CHECKING:
 TIMES = 3
 #: How often one that takes batches, makes what trains, or takes steps: what is left out then is computed by all alike.
 TIMES_IN_TRAINING = 12
+#: How often a function of what goes on inside of models is followed at most, with arguments of whatever kinds.
+TIMES_IN_ALL = 48
 
 
 @dataclass(eq=False)
 class Familiar:
-    """What is known of a function from the calls that were followed, with arguments of one kind."""
+    """What is known of a function from the calls that were followed, with arguments of one kind.
 
+    whatever: of those with arguments of any, inside of models.
+    """
+
+    whatever: Familiar | None = None
     times: int = 0
     result: Value = NOTHING
     receiver: Obj | None = None
@@ -63,6 +69,8 @@ class Familiar:
         self.receiver = self.receiver or receiver
         self.trains = self.trains or any(map(_trains, events))
         self.exits = self.exits or any(event.kind is Kind.LEAVE and event.name == "exit" for event in events)
+        if self.whatever is not None:
+            self.whatever.learn(events, result, receiver)
 
 
 def familiar(machine: Machine, function: Function, arguments: Arguments, receiver: Obj | None) -> Familiar | None:
@@ -71,11 +79,16 @@ def familiar(machine: Machine, function: Function, arguments: Arguments, receive
         return None
     initialises = isinstance(function.node, cst.FunctionDef) and function.node.name.value == "__init__"
     part = machine.inside_models > 0 or initialises
+    whatever = None
+    if part:
+        whatever = machine.familiar.setdefault((function.node, receiver and _kind(receiver, True)), Familiar())
+        if whatever.times >= TIMES_IN_ALL and not whatever.trains:
+            return whatever
     key = (
         function.node, receiver and _kind(receiver, True), *(_likeness(one, part) for one in arguments.all()),
         *arguments.keywords, part, machine.grad, _words(machine.control),
     )  # fmt: skip
-    return machine.familiar.setdefault(key, Familiar())
+    return machine.familiar.setdefault(key, Familiar(whatever))
 
 
 def _is_plain(receiver: Obj) -> bool:
