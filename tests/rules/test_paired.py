@@ -108,6 +108,10 @@ SAFE = [
     ("x[x > 1] = 0", LOSS),
     ("x = x * torch.arange(x.size(1))", LOSS),  # along a sample
     ("both = torch.zeros(2 * len(x), 4)\nboth[: len(x)] = x", "nn.functional.mse_loss(model(both)[: len(x)], y)"),
+    (
+        "kinds = [x, x * 2]\nfor i in range(len(kinds)):\n    x = x + table[i] * kinds[i]",
+        LOSS,
+    ),  # of which a list holds two
     ("outs = [x, x * 2]\nx = sum(w * out for w, out in zip([0.3, 0.7], outs))", LOSS),
     ("outs = [x, x * 2]\nx = sum((i + 1) * out for i, out in enumerate(outs))", LOSS),
     ("print(step * len(x), torch.arange(len(x)))", LOSS),

@@ -29,6 +29,8 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         return NOTHING
     if name == "len" and first.objs and all(isinstance(obj, Shape) for obj in first.objs):
         return NOTHING  # the number of dimensions, as `x.ndim` is
+    if name == "len" and first.objs and all(_has_its_items(obj) for obj in first.objs):
+        return Value(scale=Scale.CONST)  # `len([image, depth])`, whatever the batch
     if name == "len":
         scale = Scale.COUNT if first.scale in (Scale.SAMPLES, Scale.COUNT) else Scale.CONST
         scale = {Scale.RAGGED: Scale.SUM, Scale.COUPLED: Scale.COUPLED}.get(first.scale, scale)
@@ -54,6 +56,11 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         made = machine.made(External, node, python.RANGE, name=python.RANGE)
         return join(*arguments.all()).of(made.alone)
     return _other(machine, name, arguments, node)
+
+
+def _has_its_items(obj: Obj) -> bool:
+    """Whether a list or tuple was written down item by item, and nothing has been put into it since."""
+    return isinstance(obj, Sequence) and obj.items is not None and obj.element is None and not obj.per_sample
 
 
 def _gpus(name: str, given: list[Value]) -> Value | None:
