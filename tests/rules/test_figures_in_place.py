@@ -93,3 +93,46 @@ UNKEPT_BY_A_FUNCTION = [
 @pytest.mark.parametrize("line", UNKEPT_BY_A_FUNCTION)
 def test_what_a_function_writes_for_this_turn_or_alike(line: str) -> None:
     assert told(by_a_function("kept = np.zeros(2)", line, "print(kept)")) == []
+
+
+MEANS_AND_COUNTS = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+loaders = {"train": DataLoader(TensorDataset(torch.randn(48, 4), torch.randint(2, (48,))), 8),
+           "test": DataLoader(TensorDataset(torch.randn(16, 4), torch.randint(2, (16,))), 8)}
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class Meter:
+    def __init__(self):
+        self.sum = self.count = 0
+
+    def update(self, mean, count):
+        self.sum += mean * count
+        self.count += count
+
+
+for epoch in range(2):
+    for phase in ("train", "test"):
+        model.train(phase == "train")
+        meter = Meter()
+        for x, y in loaders[phase]:
+            with torch.set_grad_enabled(phase == "train"):
+                loss = nn.functional.cross_entropy(model(x), y)
+            if phase == "train":
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            meter.update(loss.item(), x.size(0))
+        print(phase, meter.sum / meter.count)
+"""
+
+
+def test_what_a_function_is_given_is_said_where_it_is_called_and_its_means_are_not_said_to_be_one_ranks() -> None:
+    found = [one for one in conversion_of(MEANS_AND_COUNTS).of(Level.ADVICE) if one.code == "METRIC01"]
+    said = "what is counted here is of rank 0's samples only; the means beside it are those of all ranks"
+    line = line_of(MEANS_AND_COUNTS, "meter.update(")
+    assert [(one.message, one.place and one.place.line) for one in found] == [(said, line)]

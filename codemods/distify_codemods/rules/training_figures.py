@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.base import Reduction, Sharding
+from distify_codemods.decisions.base import Left, Reduction, Sharding
+from distify_codemods.facts import Facts
 from distify_codemods.file_events import code_of
 from distify_codemods.naming import brief
+from distify_codemods.program import Module
 from distify_codemods.rules.at_once import write
 from distify_codemods.rules.base import Context, Rule, outside_with
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -19,8 +25,11 @@ def run(context: Context) -> None:
     summed = _after_loops(context)
     kept = [one for one in context.decisions.averages if one.code == CODE]
     write(context, kept)
-    for left in context.decisions.left:
-        context.advice("what is kept or logged here is of rank 0's samples only", left.module, left.node)
+    around = {holder for one in kept for holder in _within_the_statement(one.module, one.node)}
+    for left in _said_once(context.facts, context.decisions.left, around):
+        what = "counted here is of rank 0's samples only; the means beside it are those of all ranks"
+        what = what if left.node in around else "kept or logged here is of rank 0's samples only"
+        context.advice(f"what is {what}", left.module, left.node)
     own = context.own_figures
     told = [*(one.node for one in context.decisions.left), *(one.node for one in kept)]
     written = own.in_place({part for node in told for part in tree.walk(node)})
@@ -37,6 +46,24 @@ def run(context: Context) -> None:
         figure = "a rank's own samples" if context.decisions.joinings else "the training loop"
         also = _summed_with_the_evaluation(context)
         context.not_needed(also or f"no figure of {figure} is kept{_but_the_last(context)}")
+
+
+def _said_once(facts: Facts, left: Sequence[Left], around: Collection[cst.CSTNode]) -> Iterator[Left]:
+    """Where a figure is handed over, and not once more in the function that takes it."""
+    told = {one.node for one in left} | set(around)
+    callers: dict[cst.CSTNode, set[cst.CSTNode]] = defaultdict(set)
+    for frame in {event.here.frame for event in facts.run.events}:
+        callers[frame.node].update([step for step in frame.context if isinstance(step, cst.CSTNode)][-1:])
+    for one in left:
+        calls = callers[one.module.function(one.node)]
+        if not calls or any(told.isdisjoint(_within_the_statement(facts.module_of(call), call)) for call in calls):
+            yield one
+
+
+def _within_the_statement(module: Module, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """A node, and what it is a part of."""
+    yield node
+    yield from itertools.takewhile(lambda one: not isinstance(one, cst.BaseStatement), module.enclosing(node))
 
 
 def _summed_with_the_evaluation(context: Context) -> str:
