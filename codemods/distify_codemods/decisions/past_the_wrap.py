@@ -115,15 +115,23 @@ def _changed_later(facts: Facts) -> Iterator[Unwrapped]:
     """What is done to a model after its wrap, the wrap does not know of."""
     for event in facts.of_kind(Kind.STORE, Kind.METHOD):
         if event.name.removesuffix("_") == "requires_grad":
-            parameters = any(isinstance(obj, Parameters) for obj in event.receiver.objs)
+            held = [obj.of for obj in event.receiver.objs if isinstance(obj, Parameters)]
+            whose = {core(obj) for obj in held if obj is not None}
             for model in facts.models if in_the_course_of_training(facts, event) else ():
                 mine = not {core(root(obj)) for obj in event.receiver.objs}.isdisjoint(parts_of(model))
+                parameters = None in held or not whose.isdisjoint(parts_of(model))
+                parameters = parameters and _is_trained_later(facts, model, event)
                 if parameters or (mine and _is_after_the_wrap(facts, model, event, event.receiver_node)):
                     yield Unwrapped(model, event.module, event.node, "parameters are frozen or thawed during training")
     for event, holder, models in parts_that_are_kept(facts):
         for model in models:
             if _is_after_the_wrap(facts, model, event, holder):
                 yield Unwrapped(model, event.module, event.node, "a part of it is replaced during training")
+
+
+def _is_trained_later(facts: Facts, model: Obj, event: Event) -> bool:
+    found = list(training_forwards(facts, model))
+    return not found or any(event.before(one) or not event.turns.isdisjoint(one.turns) for one in found)
 
 
 def _moved(facts: Facts) -> Iterator[Unwrapped]:
