@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -109,6 +110,46 @@ def test_how_a_job_ends(distify: CommandLine, tmp_path: Path, then: str, code: i
     assert ended.out.startswith(b"0 ['--lr', 'a b']\n")
     told = ended.out.decode() if code == 0 else ended.err[ended.err.rindex("distify: rank 1") :]
     assert last in told
+
+
+SAVES = """\
+import signal, sys, time
+import horovod.torch as hvd
+
+
+def save(number, frame):
+    time.sleep(1)  # longer than horovodrun gives its ranks
+    with open(f"saved{hvd.rank()}", "w") as file:
+        file.write("all of it")
+    sys.exit(0)
+
+
+hvd.init()
+signal.signal(signal.SIGTERM, save)
+signal.signal(signal.SIGINT, save)
+print("ready", flush=True)
+time.sleep(100)
+"""
+
+
+@needs_horovod
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=slow)])
+def test_a_signal_reaches_scripts_so_that_they_can_save(
+    distify: CommandLine, tmp_path: Path, number: int, code: int
+) -> None:
+    (tmp_path / "main.py").write_text(SAVES)
+    # The test run may ignore SIGINT (started with & in a script), and what it starts would inherit that.
+    start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start += "from distify.__main__ import main; main()"
+    command = [sys.executable, "-c", start, "run", "-np", "2", "--logs", "logs", "--grace", "60", "main.py"]
+    env = {**distify.env, "CUDA_VISIBLE_DEVICES": ""}
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        process.communicate(timeout=30)
+    assert process.returncode == code
+    assert [(tmp_path / f"saved{rank}").read_text() for rank in (0, 1)] == ["all of it"] * 2
 
 
 _HOROVODRUN = os.path.join(os.path.dirname(sys.executable), "horovodrun")

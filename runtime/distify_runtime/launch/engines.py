@@ -88,7 +88,14 @@ ENGINES = {
     for engine in (
         Engine("processes", frozenset(), one_rank, plain_torchrun, agent=Ranks, plain_of="torchrun"),
         Engine("torchrun", frozenset(_OF_TORCHRUN), torchrun, plain_torchrun),
-        Engine("horovodrun", frozenset(_OF_HOROVODRUN), horovodrun, plain_horovodrun, ("horovod",)),
+        Engine(
+            "horovodrun",
+            frozenset(_OF_HOROVODRUN),
+            horovodrun,
+            plain_horovodrun,
+            ("horovod",),
+            ends_ranks=False,  # it kills them
+        ),
         Engine(
             "mpirun",
             frozenset(("--hosts", "--hostfile")),
