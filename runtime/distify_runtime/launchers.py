@@ -195,6 +195,12 @@ def _refuse_half_set(environ: Mapping[str, str]) -> None:
             "machine's ranks is this? Set RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, "
             "or start the script with distify run"
         )
+    for launcher in LAUNCHERS:
+        if environ.get(launcher.rank, "0") not in ("", "0") and launcher.world_size not in environ:
+            raise SystemExit(
+                f"distify: {_said(environ, launcher.rank)}, but {launcher.world_size} is not set: of how many ranks is "
+                f"this one? Start the script with {launcher.name} or distify run, or unset {launcher.rank}"
+            )
     told = environ.get(TORCHRUN.local_rank, "") not in ("", "0", "-1")
     if told or environ.get(TORCHRUN.local_world_size, "") not in ("", "0", "1"):
         name = TORCHRUN.local_rank if told else TORCHRUN.local_world_size

@@ -100,6 +100,9 @@ CANNOT_BE = "ranks are counted from 0, and those of a machine are some of them a
         ({"LOCAL_RANK": "1"}, "LOCAL_RANK=1, but RANK and WORLD_SIZE are not set: start the script with torchrun or "),
         ({"LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "0"}, "LOCAL_WORLD_SIZE=2, but RANK and WORLD_SIZE are not set: "),
         ({"PMI_RANK": "1", "PMI_SIZE": "2"}, "PMI_RANK=1 PMI_SIZE=2, but MPI_LOCALRANKID is not set: which of its "),
+        ({"PMI_RANK": "1", "MPI_LOCALRANKID": "1"}, "PMI_RANK=1, but PMI_SIZE is not set: of how many ranks is this"),
+        ({"OMPI_COMM_WORLD_RANK": "1"}, "OMPI_COMM_WORLD_RANK=1, but OMPI_COMM_WORLD_SIZE is not set: of how many"),
+        ({"SLURM_STEP_ID": "0", "SLURM_PROCID": "3"}, "SLURM_PROCID=3, but SLURM_STEP_NUM_TASKS is not set: of how "),
     ],
 )
 def test_what_cannot_be_is_an_error_that_names_the_variables(environ: dict[str, str], said: str) -> None:
@@ -115,6 +118,7 @@ def test_what_cannot_be_is_an_error_that_names_the_variables(environ: dict[str, 
         {"WORLD_SIZE": "1", "LOCAL_RANK": "-1"},
         {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"},
         {"PMI_RANK": "0", "PMI_SIZE": "1"},
+        {"SLURM_PROCID": "0", "SLURM_JOB_ID": "7"},  # the script of a batch job
     ],
 )
 def test_one_that_is_told_to_be_alone_is(environ: dict[str, str]) -> None:
