@@ -457,6 +457,37 @@ def test_what_an_evaluation_does_is_told_as_it_is(lines: str, part: str, why: st
     assert "running figures" not in told
 
 
+@pytest.mark.parametrize(
+    ("lines", "is_told"),
+    [
+        ("mask = torch.ones(len(x), 1)\nmask[y > 0] = 0\ntotal += (model(x) * mask).sum()", False),
+        ("total += masked(x, y).sum()", False),
+        ("same = kept\nsame[0] = 1\ntotal += model(x).sum()", True),
+        ("marked(kept)\ntotal += model(x).sum()", True),
+    ],
+)
+def test_what_is_written_into_a_tensor_of_the_turn_is_gone_with_it(lines: str, is_told: bool) -> None:
+    body = indented(indented(f"{lines}\n"))
+    functions = """
+def masked(x, y):
+    mask = torch.zeros(len(x), 1)
+    mask[y > 0] = 1
+    return model(x) * mask
+
+
+def marked(rows):
+    rows[0] = 1
+
+
+kept = torch.zeros(4)
+"""
+    loop = f"{functions}model.eval()\ntotal = 0\nwith torch.no_grad():\n    for x, y in other:\n{body}print(total)\n"
+    before = script(loader=LOADER + OTHER, after=loop)
+    told = [one.message for one in findings("EVAL01", before, Level.ADVICE)]
+    assert any("sets something that outlasts the batch" in one for one in told) is is_told
+    assert ("all_reduce_sum(total)" in converted(before)) is not is_told
+
+
 def test_a_counter_of_batches_adds_up_what_does_not_depend_on_them() -> None:
     told, before = why_all("n += 1\nout = model(x)\ntotal += out.mean()")
     assert told.startswith(f"`n` adds up what does not depend on the batch (line {line_of(before, 'n += 1')})")

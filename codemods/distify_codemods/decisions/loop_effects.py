@@ -12,9 +12,11 @@ from distify_codemods.decisions.stand_ins import evaluated
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_of
 from distify_codemods.inside import core
+from distify_codemods.libraries import torch_tensors
 from distify_codemods.libraries.effects import IMPURE, PURE
 from distify_codemods.naming import brief
 from distify_codemods.objects import Bound, External, Function
+from distify_codemods.program import Module
 
 
 def effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
@@ -47,7 +49,31 @@ def _has_an_effect(facts: Facts, event: Event, loop: BatchLoop, models: set[Obj]
         if event.name == "raise" and not _may_be_caught(facts, event):
             return False  # it ends the run, on whichever rank
         return event.here.frame is loop.event.here.frame or event.name in ("exit", "raise")
-    return event.kind in (Kind.PRINT, Kind.STORE)
+    if event.kind is Kind.STORE:
+        return not _is_gone_with_the_turn(facts, event, loop)
+    return event.kind is Kind.PRINT
+
+
+def _is_gone_with_the_turn(facts: Facts, event: Event, loop: BatchLoop) -> bool:
+    """`mask[y > 0] = 0` of a tensor that is made there, in the loop's body or in a function that it calls."""
+    place, module = event.node, event.module
+    if not isinstance(place, cst.Subscript) or not isinstance(place.value, cst.Name):
+        return False
+    called = event.here.frame is not loop.event.here.frame
+    made = module.flow(place).reaching(place.value)
+    return bool(made) and all(
+        _makes_a_tensor(facts, module, one) and (called or loop.node in module.enclosing(one)) for one in made
+    )
+
+
+def _makes_a_tensor(facts: Facts, module: Module, bound: cst.CSTNode) -> bool:
+    """Whether a name is bound to one that is made by its sizes."""
+    holders = [module.parents.get(bound)]
+    holders += [module.parents.get(one) for one in holders if isinstance(one, cst.AssignTarget)]
+    value = holders[-1].value if isinstance(holders[-1], cst.Assign) else None
+    made = facts.value(value.func).objs if isinstance(value, cst.Call) else ()
+    names = [str(getattr(obj, "name", "")) for obj in made]
+    return bool(names) and all(map(torch_tensors.makes_by_sizes, names))
 
 
 def _may_be_caught(facts: Facts, event: Event) -> bool:
