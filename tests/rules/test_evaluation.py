@@ -518,3 +518,37 @@ def test_a_model_that_is_not_seen_is_not_said_to_use_running_figures() -> None:
         called,
         "`out` is not seen to be one entry per sample",
     ]
+
+
+ENGINE = """\
+class Engine:
+    def step(self, x, y):
+        model.train()
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+    def judge(self, x, y):
+        {mode}
+        with torch.no_grad():
+            return nn.functional.mse_loss(model(x), y, reduction="sum").item()
+
+
+engine = Engine()
+for epoch in range(2):
+    for x, y in loader:
+        engine.step(x, y)
+    total = 0.0
+    for x, y in other:
+        total += engine.judge(x, y)
+    print(total / 64)
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_shared_out"),
+    [("model.eval()", True), ("pass", False), ("if epoch: model.eval()", False), ("model.train()", False)],
+)
+def test_a_mode_that_each_turn_sets_before_its_forward_pass(mode: str, is_shared_out: bool) -> None:
+    after = converted(script(loader=LOADER + OTHER, loop=ENGINE.format(mode=mode)))
+    assert ("total = rt.all_reduce_sum(total)" in after) is is_shared_out

@@ -121,14 +121,14 @@ def gathers(facts: Facts, loop: BatchLoop, everywhere: Sequence[BatchLoop]) -> G
 
 def _never(facts: Facts, loop: BatchLoop) -> str:
     """Why the loop must see all samples on every rank, whatever it computes."""
-    models = Ordered(core(obj) for event in evaluated(facts, loop) for obj in event.receiver.objs)
+    passes = Ordered((core(obj), event) for event in evaluated(facts, loop) for obj in event.receiver.objs)
     if may_differ(facts, loop):
         return "what it evaluates is not seen to be the same on all ranks"
-    for model in models:
-        last = next((one for one in reversed(modes.modes(facts, {model})) if one.before(loop.event)), None)
+    for model, event in passes:
+        last = next((one for one in reversed(modes.modes(facts, {model})) if one.before(event)), None)
         if last is not None and modes.trains(last) is None:
             return "its model's mode is computed"
-        if last is None or modes.trains(last) or not last.dominates(loop.event):
+        if last is None or modes.trains(last) or not last.dominates(event):
             return "its model is not seen to be in eval mode"
     if any(
         event.name == "train" and event.inside(loop.event) and modes.trains(event) is not False
