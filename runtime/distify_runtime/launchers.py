@@ -195,7 +195,7 @@ def _refuse_half_set(environ: Mapping[str, str]) -> None:
             "machine's ranks is this? Set RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, "
             "or start the script with distify run"
         )
-    for launcher in LAUNCHERS:
+    for launcher in (*LAUNCHERS, HOROVODRUN):
         if environ.get(launcher.rank, "0") not in ("", "0") and launcher.world_size not in environ:
             raise SystemExit(
                 f"distify: {_said(environ, launcher.rank)}, but {launcher.world_size} is not set: of how many ranks is "

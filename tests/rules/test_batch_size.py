@@ -159,6 +159,7 @@ replay = Replay(batch_size)
         ("torch.cat(random.choices(self.kept, k=self.size))", "random.choices(self.kept, k=self.size)"),
         ("torch.cat([self.kept[0] for _ in range(self.size)])", "range(self.size)"),
         ("torch.cat(random.choices(self.kept, k=3))", ""),
+        ("torch.cat([self.kept[i] for i in range(0, 64, self.size)])", ""),
         ("torch.zeros(3, 4)", ""),
     ],
 )

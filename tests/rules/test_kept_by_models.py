@@ -20,6 +20,7 @@ class Net(nn.Module):
         super().__init__()
         self.body = nn.Linear(4, 2)
         self.seen, self.calls, self.mean, self.norms, self.last = 0, 0, 0.0, [], None
+        self.counts, self.running, self.outs = {{"total": 0.0}}, torch.zeros(()), []
 
     def forward(self, x):
         out = self.body(x)
@@ -68,6 +69,9 @@ def told(forward: str = "pass", loss: str = "pass", before: str = "") -> tuple[S
         "self.norms += [out.mean().item()]",
         "self.mean = 0.9 * self.mean + 0.1 * out.mean().item()",
         "history.append(len(x))",
+        "self.counts[out.argmax().item()] = self.counts.get(0, 0) + out.sum().item()",
+        "self.counts.update(total=self.counts['total'] + out.sum().item())",
+        "self.running.mul_(0.9).add_(out.detach().mean())",
     ],
 )
 def test_what_a_model_adds_up(line: str) -> None:
@@ -98,6 +102,9 @@ def test_what_torch_calls_in_each_pass(line: str) -> None:
         "self.last = out.detach()",
         "rows = []; rows.append(out); out = rows[0]",
         "widths = 0; widths += out.size(1)",
+        "self.counts['last'] = out.mean().item()",
+        "self.outs = []; self.outs.append(out)",
+        "self.outs.clear()",
     ],
 )
 def test_what_is_alike_on_all_ranks_or_gone_with_the_batch(line: str) -> None:
@@ -106,6 +113,20 @@ def test_what_is_alike_on_all_ranks_or_gone_with_the_batch(line: str) -> None:
 
 def test_steps_that_a_loss_counts() -> None:
     assert told(loss='self.log["steps"] += 1') == (Strategy.SHARDED, [])
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_hooks_of_what_is_not_trained_and_hooks_that_come_later(where: str) -> None:
+    """A frozen teacher's; one that is put on the model once it is trained."""
+    hook = "register_forward_hook(lambda module, given, out: history.append(out))\n"
+    before = f"teacher = nn.Linear(4, 2)\nteacher.{hook}" if where == "before" else ""
+    text = SCRIPT.format(forward="pass", loss="pass", before=before) + ("" if before else f"model.body.{hook}")
+    assert conversion_of(text, options=Options()).strategy is Strategy.SHARDED
+
+
+def test_a_hook_on_all_modules() -> None:
+    line = "nn.modules.module.register_module_forward_hook(lambda module, given, out: history.append(out.mean()))"
+    assert told(before=line) == (Strategy.SHARED, [line])
 
 
 def test_a_hook_that_is_removed_before_training() -> None:

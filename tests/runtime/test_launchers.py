@@ -101,6 +101,7 @@ CANNOT_BE = "ranks are counted from 0, and those of a machine are some of them a
         ({"LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "0"}, "LOCAL_WORLD_SIZE=2, but RANK and WORLD_SIZE are not set: "),
         ({"PMI_RANK": "1", "PMI_SIZE": "2"}, "PMI_RANK=1 PMI_SIZE=2, but MPI_LOCALRANKID is not set: which of its "),
         ({"PMI_RANK": "1", "MPI_LOCALRANKID": "1"}, "PMI_RANK=1, but PMI_SIZE is not set: of how many ranks is this"),
+        ({"HOROVOD_RANK": "1"}, "HOROVOD_RANK=1, but HOROVOD_SIZE is not set: of how many ranks is this one? Start"),
         ({"OMPI_COMM_WORLD_RANK": "1"}, "OMPI_COMM_WORLD_RANK=1, but OMPI_COMM_WORLD_SIZE is not set: of how many"),
         ({"SLURM_STEP_ID": "0", "SLURM_PROCID": "3"}, "SLURM_PROCID=3, but SLURM_STEP_NUM_TASKS is not set: of how "),
     ],

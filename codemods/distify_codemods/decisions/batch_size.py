@@ -63,14 +63,16 @@ def decide_divisions(decisions: Decisions) -> None:
 
 
 def links(decisions: Decisions) -> Iterator[Link]:
-    """What takes or makes as many of something else in a step as a batch has samples: it would stay as it is."""
+    """What takes or makes as many of something else in a step as a batch has samples: `range(size)`, `choices(pool,
+    k=size)`. It would stay as it is."""
     if decisions.divisions or decisions.facts.program.options.per_rank_batch:
         return
     values = [size for one in decisions.loaders if one.sharding is Sharding.TRAINING for size in one.batch_sizes]
     sizes: set[Obj] = {obj for value in values for obj in value.objs if isinstance(obj, (Const, Setting))}
     for event in decisions.facts.of_kind(Kind.CALL, Kind.METHOD) if sizes else ():
-        counts = event.name in drawing.OF_NUMBERS or event.name == python.RANGE
-        if counts and decisions.facts.in_training(event) and _depends(event, sizes):
+        given = event.arguments.all()
+        counts = event.name in drawing.OF_NUMBERS or (event.name == python.RANGE and len(given) == 1)
+        if counts and decisions.facts.in_training(event) and any(sizes & value.objs for value in given):
             yield Link(
                 event.module, event.node,
                 f"`{brief(event.node)}` counts as many as the whole batch has samples, on each rank",

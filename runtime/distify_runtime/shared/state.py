@@ -100,7 +100,7 @@ def _kept(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _registered(attributes: dict[str, Any]) -> list[dict[Any, Any]]:
-    names = (name for name in _OF_TORCH if name == "_modules" or name.endswith("_hooks"))
+    names = (name for name in _OF_TORCH if name == "_modules" or "_hooks" in name)  # and which of them take keywords
     return [attributes[name] for name in names if isinstance(attributes.get(name), dict)]
 
 
@@ -109,7 +109,9 @@ def _told(module: nn.Module, name: str, index: int) -> str:
 
 
 def _same(tensor: Tensor, before: Tensor) -> bool:
-    same: bool = torch.equal(tensor.detach(), before)
+    is_dense = tensor.layout is torch.strided
+    one, other = (tensor.detach(), before) if is_dense else (tensor.detach().to_dense(), before.to_dense())
+    same: bool = torch.equal(one, other)
     return same
 
 
