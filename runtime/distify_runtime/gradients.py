@@ -135,13 +135,20 @@ def _check_alike(tensors: list[Tensor]) -> None:
 def _in_buckets(tensors: list[Tensor], collective: Callable[[Tensor], object]) -> None:
     """One collective for about 25 MiB of tensors of one dtype and device, instead of one for each tensor."""
     buckets: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
-    for tensor in tensors:
+    for tensor in map(_dense_part, tensors):
         bucket = buckets.setdefault((tensor.dtype, tensor.device), [])
         bucket.append(tensor)
         if sum(one.numel() for one in bucket) * tensor.element_size() >= BUCKET_BYTES:
             _exchange(buckets.pop((tensor.dtype, tensor.device)), collective)
     for bucket in buckets.values():
         _exchange(bucket, collective)
+
+
+def _dense_part(tensor: Tensor) -> Tensor:
+    """Of a graph's matrix, the values that there are: where they are is alike on all ranks, as its shape is."""
+    if tensor.layout is torch.strided:
+        return tensor
+    return tensor._values() if tensor.is_sparse else tensor.values()
 
 
 @torch.no_grad()

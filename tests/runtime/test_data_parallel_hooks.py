@@ -177,3 +177,31 @@ def test_hooks_hear_of_each_gradient_of_the_training_and_of_no_other() -> None:
     for heard, mine in on_ranks(_heard):
         assert heard == pytest.approx(norms, rel=1e-9)
         assert 2 * mine == samples  # a part of the model sees a rank's share
+
+
+class Once(nn.Module):
+    """A hook that takes keywords, and is gone after the first pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 4)
+        self.handle = self.body.register_forward_pre_hook(self.first, with_kwargs=True)
+
+    def first(self, module: nn.Linear, args: Any, kwargs: Any) -> None:
+        with torch.no_grad():
+            module.weight.div_(module.weight.norm())
+        self.handle.remove()
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(torch.tanh(self.body(x)))
+        return out
+
+
+def _once() -> list[float]:
+    return _trained(Once)[0]
+
+
+def test_a_hook_that_the_first_pass_removes() -> None:
+    expected = _once()
+    for losses in on_ranks(_once):
+        assert losses == pytest.approx(expected, rel=1e-9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -248,5 +249,39 @@ def test_a_sparse_matrix_is_never_cut_and_never_named_as_the_reason() -> None:
 def test_what_is_given_a_sparse_tensor_is_computed_whole_and_the_rest_shared() -> None:
     alone, _ = _linked()
     for gradients, is_shared in on_ranks(_linked):
+        assert is_shared
+        torch.testing.assert_close(gradients, alone)
+
+
+class Meshed(nn.Module):
+    """A graph's matrix in a buffer, and one beside the buffers."""
+
+    def __init__(self, layout: torch.layout) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        mesh = torch.eye(5) + torch.ones(5, 5).triu(3)
+        self.register_buffer("mesh", mesh.to_sparse(layout=layout))
+        self.other, self.head = mesh.to_sparse(), nn.Linear(5, 3)
+
+    def forward(self, samples: Tensor) -> Tensor:
+        out: Tensor = self.head(torch.sparse.mm(self.other, torch.sparse.mm(self.mesh, samples.T)).T)
+        return out
+
+
+def _meshed(layout: torch.layout) -> tuple[list[Any], bool]:
+    warnings.simplefilter("ignore")  # of what is a beta
+    net = Meshed(layout)
+    rt.data_parallel(net)
+    for _ in range(3):
+        net(torch.arange(40.0).reshape(8, 5) / 40).square().sum().backward()
+    shared = shared_model(net)
+    return [one.grad for one in net.parameters()], shared is not None and shared.is_shared
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_a_sparse_matrix_that_a_model_holds(layout: torch.layout) -> None:
+    with warnings.catch_warnings():
+        alone, _ = _meshed(layout)
+    for gradients, is_shared in on_ranks(_meshed, layout):
         assert is_shared
         torch.testing.assert_close(gradients, alone)

@@ -68,8 +68,9 @@ def _sums(tensor: Tensor) -> Tensor:
     Samples in another order are another batch: each rank would take a part of its own order.
     """
     tensor = tensor.detach()
-    if accelerators.has(tensor) or tensor.is_sparse or tensor.is_quantized:
-        wide = (tensor.to_dense() if tensor.is_sparse else tensor).double().reshape(-1)
+    tensor = tensor if tensor.layout is torch.strided else tensor.to_dense()
+    if accelerators.has(tensor) or tensor.is_quantized:
+        wide = tensor.double().reshape(-1)
         places = torch.arange(wide.numel(), device=wide.device) % _PLACES
         return torch.stack([(wide * (1 + places / (2 * _PLACES))).sum(), wide.abs().sum()]).cpu()
     data = tensor.contiguous().view(-1).view(torch.uint8)

@@ -117,7 +117,7 @@ def _unheard(leaves: Sequence[Tensor]) -> Iterator[None]:
 
 
 def _dense(gradient: Tensor) -> Tensor:
-    return gradient.to_dense() if gradient.is_sparse else gradient
+    return gradient if gradient.layout is torch.strided else gradient.to_dense()
 
 
 def _direction(tensor: Tensor) -> Tensor:
