@@ -15,6 +15,7 @@ from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of, tensors_of
 from distify_runtime.output import stop
 from distify_runtime.overlap import CHANGED, SPARSE, agreed, dense_gradient, held_of, reducer_of
+from distify_runtime.sparse import kept_in
 from distify_runtime.watch import course, turns
 
 #: Bytes that travel in one collective, as in DistributedDataParallel.
@@ -34,8 +35,9 @@ def broadcast_parameters(*of: Any) -> None:
     tensors = [*tensors_of(of), *(buffer for module in modules_of(of) for buffer in module.buffers())]
     if any(is_lazy(tensor) for tensor in tensors):
         stop("a lazy module has no parameters yet: run one forward pass before broadcast_parameters")
-    _check_alike(tensors)
-    _in_buckets([tensor.detach() for tensor in _distinct(tensors)], communicator.broadcast)
+    parts = [part for tensor in _distinct(tensors) for part in kept_in(tensor.detach())]  # a graph is sparse, maybe
+    _check_alike(parts)
+    _in_buckets(parts, communicator.broadcast)
 
 
 @collective
@@ -135,20 +137,13 @@ def _check_alike(tensors: list[Tensor]) -> None:
 def _in_buckets(tensors: list[Tensor], collective: Callable[[Tensor], object]) -> None:
     """One collective for about 25 MiB of tensors of one dtype and device, instead of one for each tensor."""
     buckets: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
-    for tensor in map(_dense_part, tensors):
+    for tensor in tensors:
         bucket = buckets.setdefault((tensor.dtype, tensor.device), [])
         bucket.append(tensor)
         if sum(one.numel() for one in bucket) * tensor.element_size() >= BUCKET_BYTES:
             _exchange(buckets.pop((tensor.dtype, tensor.device)), collective)
     for bucket in buckets.values():
         _exchange(bucket, collective)
-
-
-def _dense_part(tensor: Tensor) -> Tensor:
-    """Of a graph's matrix, the values that there are: where they are is alike on all ranks, as its shape is."""
-    if tensor.layout is torch.strided:
-        return tensor
-    return tensor._values() if tensor.is_sparse else tensor.values()
 
 
 @torch.no_grad()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from distify_codemods import Conversion, Level, Outcome
-from distify_codemods.interpreter import machine
+from distify_codemods.interpreter import machine, sparing
 from distify_codemods.results import Options
 
 from tests.rules.scripts import DATA, IMPORTS, LOADER, LOOP, OPTIMIZER, RUNTIME, WHOLE_GROUP, conversion_of, converted
@@ -72,6 +72,39 @@ def test_what_was_not_followed_is_said() -> None:
     assert told.startswith("the program is too large to follow each call: of calls that look alike the first 3 were")
     assert "most of them of `" in told
     assert told.endswith("what only those would do was not seen")
+
+
+#: A function inside of a model that is called with thirty words, each of which makes a kind of its own.
+WORDS = """
+class Worded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = Layer0(1)
+
+    def forward(self, x):
+CALLS
+        return self.body(x)
+
+
+def scaled(x, how):
+    return x * 2 if how == "twice" else x
+
+
+model = Worded()
+""".replace("CALLS", "\n".join(f"        x = scaled(x, 'word {number}')" for number in range(30)))
+
+
+def test_a_function_inside_of_a_model_is_followed_so_often_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With arguments of whatever kinds; the text is the same."""
+    found = []
+    for most in (1_000, 10):
+        monkeypatch.setattr(sparing, "TIMES_IN_ALL", most)
+        conversion = conversion_of(large(model=WORDS), options=AUTO)
+        [told] = advice(conversion)
+        found.append((conversion.files[0].after, int(told.partition("most), and ")[2].split(" ")[0].replace(",", ""))))
+    (text, before), (bounded, after) = found
+    assert bounded == text
+    assert after - before >= 20
 
 
 def test_a_program_that_is_followed_to_its_end_says_nothing_of_it() -> None:

@@ -146,7 +146,7 @@ def batches(facts: Facts) -> Iterator[Drawn]:
 
 
 def _draws_by_itself(event: Event, told: tuple[str, ...]) -> bool:
-    """A call of a transform, in the script's own process, whose generator is not one that all ranks have alike."""
+    """A call of a transform whose generator is not one that all ranks have alike: `flip(image)`, `compose(image)`."""
     parts = (core(obj) for value in made_of([event.receiver]) for obj in value.objs)
     named = (obj.name for obj in parts if isinstance(obj, External))
     return any(drawing.augments(name) and not name.startswith(told) for name in named)

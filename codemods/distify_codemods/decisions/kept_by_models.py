@@ -57,15 +57,12 @@ def _adds_up(sink: Sink) -> bool:
     """What only holds the last batch is what the model returns, by another way: `self.last = x`, `found["x"] = x`."""
     if sink.kind is not Sinks.STORED:
         return sink.kind in (Sinks.ADDED, Sinks.COUNTED)
-    holders = {tree.code_of(one) for one in _holders(sink.node)}
-    places = {tree.code_of(one) for one in _targets(sink.node)}
-    places |= holders if isinstance(sink.node, cst.Call) else set()
-    places |= {tree.code_of(one.value) for one in _targets(sink.node) if isinstance(one, cst.Subscript)}
-    reads = any(tree.code_of(one) in places for one in tree.walk(sink.value) if isinstance(one, _PLACES))
-    return reads or (not sink.fresh and not isinstance(sink.node, cst.Call))
-
-
-_PLACES = (cst.Attribute, cst.Subscript)
+    if isinstance(sink.node, cst.Assign) and not sink.fresh:
+        return True
+    of_attributes = any(isinstance(one, cst.Attribute) for one in _targets(sink.node))
+    written = [*_targets(sink.node), *(() if of_attributes else _holders(sink.node))]
+    read = (one for one in tree.walk(sink.value) if isinstance(one, (cst.Attribute, cst.Subscript)))
+    return not {tree.code_of(one) for one in written}.isdisjoint(map(tree.code_of, read))
 
 
 def _targets(node: cst.CSTNode) -> list[cst.BaseExpression]:

@@ -120,8 +120,8 @@ def _changed_later(facts: Facts) -> Iterator[Unwrapped]:
             for model in facts.models if in_the_course_of_training(facts, event) else ():
                 mine = not {core(root(obj)) for obj in event.receiver.objs}.isdisjoint(parts_of(model))
                 parameters = None in held or not whose.isdisjoint(parts_of(model))
-                parameters = parameters and _is_trained_later(facts, model, event)
-                if parameters or (mine and _is_after_the_wrap(facts, model, event, event.receiver_node)):
+                later = parameters and _is_trained_later(facts, model, event)
+                if later or (mine and _is_after_the_wrap(facts, model, event, event.receiver_node)):
                     yield Unwrapped(model, event.module, event.node, "parameters are frozen or thawed during training")
     for event, holder, models in parts_that_are_kept(facts):
         for model in models:

@@ -9,7 +9,7 @@ import libcst as cst
 from distify_codemods.decisions.base import SharedPass
 from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.decisions.one_sample import given_one_sample
-from distify_codemods.interpreter.sparing import TIMES
+from distify_codemods.interpreter.sparing import TIMES, TIMES_IN_ALL
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level
 from distify_codemods.rules.base import Context, Rule
@@ -67,7 +67,8 @@ def _spared(context: Context) -> None:
     assert node is not None
     name = f"`{node.name.value}`" if isinstance(node, cst.FunctionDef) else "this function"
     context.advice(
-        f"the program is too large to follow each call: of calls that look alike the first {TIMES} were followed, and "
+        f"the program is too large to follow each call: of calls that look alike the first {TIMES} were followed "
+        f"(inside of models, {TIMES_IN_ALL} of a function at most), and "
         f"{sum(spared.values()):,} were not, most of them of {name}; what only those would do was not seen",
         most.module, node,
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -26,7 +26,7 @@ def run(context: Context) -> None:
     kept = [one for one in context.decisions.averages if one.code == CODE]
     write(context, kept)
     around = {holder for one in kept for holder in _within_the_statement(one.module, one.node)}
-    for left in _said_once(context.facts, context.decisions.left, around):
+    for left in _said_once(context.facts, context.decisions.left):
         what = "counted here is of rank 0's samples only; the means beside it are those of all ranks"
         what = what if left.node in around else "kept or logged here is of rank 0's samples only"
         context.advice(f"what is {what}", left.module, left.node)
@@ -48,9 +48,9 @@ def run(context: Context) -> None:
         context.not_needed(also or f"no figure of {figure} is kept{_but_the_last(context)}")
 
 
-def _said_once(facts: Facts, left: Sequence[Left], around: Collection[cst.CSTNode]) -> Iterator[Left]:
+def _said_once(facts: Facts, left: Sequence[Left]) -> Iterator[Left]:
     """Where a figure is handed over, and not once more in the function that takes it."""
-    told = {one.node for one in left} | set(around)
+    told = {one.node for one in left}
     callers: dict[cst.CSTNode, set[cst.CSTNode]] = defaultdict(set)
     for frame in {event.here.frame for event in facts.run.events}:
         callers[frame.node].update([step for step in frame.context if isinstance(step, cst.CSTNode)][-1:])

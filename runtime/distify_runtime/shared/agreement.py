@@ -10,6 +10,7 @@ from torch import Tensor
 
 from distify_runtime import accelerators, communicator
 from distify_runtime.shared.messages import RanksParted, Tag, What, exchange, numbered
+from distify_runtime.sparse import dense
 
 _FIRST, _EVERY = 3, 100
 #: On a GPU, what every rank computes by itself may be rounded another way on each.
@@ -67,8 +68,7 @@ def _sums(tensor: Tensor) -> Tensor:
 
     Samples in another order are another batch: each rank would take a part of its own order.
     """
-    tensor = tensor.detach()
-    tensor = tensor if tensor.layout is torch.strided else tensor.to_dense()
+    tensor = dense(tensor.detach())
     if accelerators.has(tensor) or tensor.is_quantized:
         wide = tensor.double().reshape(-1)
         places = torch.arange(wide.numel(), device=wide.device) % _PLACES

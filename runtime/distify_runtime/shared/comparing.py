@@ -14,6 +14,7 @@ from torch import Tensor
 
 from distify_runtime.shared.graph import flows, kinds_of_nodes
 from distify_runtime.shared.streams import Positions
+from distify_runtime.sparse import dense
 
 #: How far apart two computations of one number may be, as a share of its size. Mistakes are tenths and more.
 _ROUNDING = {torch.float64: 1e-7, torch.float32: 2e-3, torch.complex128: 1e-7, torch.complex64: 2e-3}
@@ -99,7 +100,7 @@ def gradients_of(tensors: list[Tensor], wanted: dict[int, Tensor]) -> dict[int, 
             found = _by_backward(flowing, inputs, directions)
         else:
             found = torch.autograd.grad(flowing, inputs, directions, allow_unused=True)
-    return dict(zip(wanted, (None if one is None else _dense(one.detach()) for one in found), strict=True))
+    return dict(zip(wanted, (None if one is None else dense(one.detach()) for one in found), strict=True))
 
 
 @contextmanager
@@ -114,10 +115,6 @@ def _unheard(leaves: Sequence[Tensor]) -> Iterator[None]:
     finally:
         for one, held in zip(hooks, before, strict=True):
             one.update(held)
-
-
-def _dense(gradient: Tensor) -> Tensor:
-    return gradient if gradient.layout is torch.strided else gradient.to_dense()
 
 
 def _direction(tensor: Tensor) -> Tensor:
@@ -218,5 +215,5 @@ def _norm(tensor: Tensor) -> float:
 def _varies(tensor: Tensor) -> bool:
     if tensor.numel() < 2 or not tensor.dtype.is_floating_point:
         return tensor.dim() == 0 and bool(tensor.detach() != 0)
-    flat = _dense(tensor.detach()).reshape(-1)
+    flat = dense(tensor.detach()).reshape(-1)
     return bool((flat != flat[0]).any())

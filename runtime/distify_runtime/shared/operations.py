@@ -26,6 +26,7 @@ from distify_runtime.shared.layouts import Layout
 from distify_runtime.shared.messages import Received, Tag, What, exchange
 from distify_runtime.shared.readings import Readings
 from distify_runtime.shared.sums import Kind, sum_in_buckets
+from distify_runtime.sparse import dense
 
 Maybe = Tensor | None
 _LAST_BIT = 62  # of the flags that a message carries
@@ -77,7 +78,7 @@ class _Form(NamedTuple):
     def filled(self, gradient: Maybe) -> Tensor:
         if gradient is None:
             return torch.zeros(self.shape, dtype=self.dtype, device=self.device)
-        return gradient.to_dense() if gradient.is_sparse else gradient
+        return dense(gradient)
 
 
 def _own(layout: Layout, whole: Tensor) -> Tensor:

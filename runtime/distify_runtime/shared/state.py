@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from distify_runtime.sparse import dense
+
 _CONTAINERS = (list, dict, set, deque)
 _OF_TORCH = frozenset(vars(nn.Module()))
 #: How the name of a parameter ends that a pass has written into.
@@ -109,9 +111,7 @@ def _told(module: nn.Module, name: str, index: int) -> str:
 
 
 def _same(tensor: Tensor, before: Tensor) -> bool:
-    is_dense = tensor.layout is torch.strided
-    one, other = (tensor.detach(), before) if is_dense else (tensor.detach().to_dense(), before.to_dense())
-    same: bool = torch.equal(one, other)
+    same: bool = torch.equal(dense(tensor.detach()), dense(before))
     return same
 
 

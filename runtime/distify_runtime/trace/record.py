@@ -28,6 +28,7 @@ from distify_runtime.environment import world_size
 from distify_runtime.patching import wrap
 from distify_runtime.shared import functions
 from distify_runtime.shared.region import is_comparing
+from distify_runtime.sparse import dense
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.passes import Filling, Reading
 from distify_runtime.trace.saves import flat, path_told
@@ -160,8 +161,7 @@ def _joined(parts: list[Tensor]) -> Tensor:
 def _kept(parameter: Tensor) -> Tensor:
     entries = parameter.detach()
     entries = torch.view_as_real(entries) if entries.is_complex() else entries
-    entries = entries.to_dense() if entries.is_sparse else entries
-    entries = entries.cpu().double().reshape(-1)
+    entries = dense(entries).cpu().double().reshape(-1)
     if len(entries) <= MOST_ENTRIES:
         return entries
     rows = -(-len(entries) // MOST_ENTRIES)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from distify_runtime.watch import replicas
-from distify_runtime.watch.verdict import of_ranks
+from distify_runtime.watch.verdict import of_ranks, say_once
 from distify_runtime.watch.watching import Steps, Watching
 
 #: Whole numbers of as many bytes.
@@ -27,17 +27,25 @@ def of_all_ranks(layers: Iterable[nn.Module]) -> None:
     _layers.extend(map(ref, layers))
 
 
-def look(watching: Watching, optimizer: Optimizer, steps: Steps) -> None:
-    """Leave a sum of each parameter's bits for rank 0. Waits for a GPU."""
+def look(watching: Watching, optimizer: Optimizer, steps: Steps, ends: bool = True) -> None:
+    """Leave a sum of each parameter's bits for rank 0. Waits for a GPU. ends: what differs ends the run."""
     held = [one for group in optimizer.param_groups for one in group["params"]]
     layers = [layer for one in _layers if steps.number == 0 and (layer := one()) is not None]
     buffers = [one for layer in layers for one in layer.buffers(recurse=False)]
     when = f"step {steps.taken} of {type(optimizer).__name__}"
 
     def judge(everyone: list[Any]) -> str:
-        return _difference(everyone, held, buffers, when)
+        said = _difference(everyone, held, buffers, when)
+        if said and not ends:
+            say_once("parameters", f"at the end of the script, {said}")
+        return said if ends else ""
 
     watching.exchange(f"parameters/{steps.number}/{steps.taken}", [sums(held), sums(buffers)], judge)
+
+
+def look_at_the_end(watching: Watching, optimizer: Optimizer, steps: Steps) -> None:
+    """It is only said: a rank may have changed its own model by right, once it was trained."""
+    look(watching, optimizer, steps, ends=False)
 
 
 def sums(tensors: Sequence[Tensor]) -> list[int]:

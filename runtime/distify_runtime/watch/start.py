@@ -86,7 +86,8 @@ def _end(watching: Watching) -> None:
     """Compares what is left. Ends the process where that is not as it should be: its exit code is decided already."""
     try:
         uneven.ends(watching)
-        watching.at_the_end()
+        for optimizer, steps in watching.not_looked_at():
+            parameters.look_at_the_end(watching, optimizer, steps)
         files.exchange(watching, "files/end")
         watching.judge_all(_FAREWELL)
     except RuntimeError:

@@ -113,11 +113,10 @@ class Watching:
             if steps.taken - steps.looked >= min(max(1, steps.looked // _APART_BY), _MOST_APART):
                 self.look(optimizer, steps)
 
-    def at_the_end(self) -> None:
-        """Looks at what has taken steps since it was looked at last, and is still there."""
-        for optimizer, steps in list(self.optimizers.items()):
-            if steps.taken > steps.looked and steps.number < _MANY:
-                self.look(optimizer, steps)
+    def not_looked_at(self) -> list[tuple[Optimizer, Steps]]:
+        """What has taken steps since it was looked at last, and is still there."""
+        found = [(one, steps) for one, steps in self.optimizers.items() if steps.taken > steps.looked]
+        return [(one, steps) for one, steps in found if steps.number < _MANY]
 
     def look(self, optimizer: Optimizer, steps: Steps) -> None:
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
