@@ -22,7 +22,7 @@ class Point:
     """A name is read, bound or deleted here; without a name, it is a place between two of these."""
 
     node: cst.CSTNode
-    name: str = ""  # `self.net` where an attribute is set
+    name: str = ""  # `self.net`, `rows[0]` where an attribute or an item is set
     sets: bool = False  # or deletes: what it was is gone
     binds: bool = False
     next: list[Point] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Graph:
     def _bind(self, target: cst.BaseExpression, node: cst.CSTNode | None = None) -> None:
         if isinstance(target, cst.Name):
             self._add(node or target, target.value, sets=True, binds=True)
-        elif isinstance(target, cst.Attribute):
+        elif isinstance(target, (cst.Attribute, cst.Subscript)):
             self._visit(target)
             self._add(node or target, tree.code_of(target), sets=True)
         elif isinstance(target, (cst.Tuple, cst.List)):

@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 history = []
+top = 0.0
 
 
 class Net(nn.Module):
@@ -20,7 +21,7 @@ class Net(nn.Module):
         super().__init__()
         self.body = nn.Linear(4, 2)
         self.seen, self.calls, self.mean, self.norms, self.last = 0, 0, 0.0, [], None
-        self.counts, self.running, self.outs = {{"total": 0.0}}, torch.zeros(()), []
+        self.counts, self.running, self.outs, self.found = {{"total": 0.0}}, torch.zeros(()), [], set()
 
     def forward(self, x):
         out = self.body(x)
@@ -72,10 +73,32 @@ def told(forward: str = "pass", loss: str = "pass", before: str = "") -> tuple[S
         "self.counts[out.argmax().item()] = self.counts.get(0, 0) + out.sum().item()",
         "self.counts.update(total=self.counts['total'] + out.sum().item())",
         "self.running.mul_(0.9).add_(out.detach().mean())",
+        "self.running.data = 0.9 * self.running.data + 0.1 * out.detach().mean()",
+        "self.running[...] = 0.9 * self.running + 0.1 * out.detach().mean()",
+        "torch.add(self.running, out.detach().mean(), out=self.running)",
+        "self.body.bias.data = -out.mean(0).detach()",
+        "self.mean = max(self.mean, out.max().item())",
+        "self.last, before = out.detach().mean(), self.last",
+        "self.found.update(out.argmax(1).tolist())",
+        "self.outs[len(self.outs):] = [out.mean().item()]",
+        "global top; top = max(top, out.max().item())",
     ],
 )
 def test_what_a_model_adds_up(line: str) -> None:
     assert told(forward=line) == (Strategy.SHARED, [line])
+
+
+@pytest.mark.parametrize(
+    ("before", "line"),
+    [
+        ("old = self.mean", "self.mean = 0.9 * old + 0.1 * out.mean().item()"),
+        ("if out.max().item() > self.mean:", "    self.mean = out.max().item()"),
+        ("if self.last is None:", "    self.last = out.detach().mean(0)"),
+        ("if out.sum() > 0:", "    self.calls += 1"),
+    ],
+)
+def test_what_is_read_before_it_is_set(before: str, line: str) -> None:
+    assert told(forward=f"{before}\n        {line}\n        out = out + 1") == (Strategy.SHARED, [line.strip()])
 
 
 def test_what_a_loss_adds_up() -> None:
@@ -105,10 +128,26 @@ def test_what_torch_calls_in_each_pass(line: str) -> None:
         "self.counts['last'] = out.mean().item()",
         "self.outs = []; self.outs.append(out)",
         "self.outs.clear()",
+        "self.last = out; out = self.last * 2",
+        "self.counts['out'] = out; out = self.counts['out'] + 1",
+        "self.mean = 0.0; self.mean += out.mean(); self.mean = self.mean + out.sum()",
     ],
 )
 def test_what_is_alike_on_all_ranks_or_gone_with_the_batch(line: str) -> None:
     assert told(forward=line) == (Strategy.SHARDED, [])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["if self.training:", "    self.last = out", "else:", "    self.last = None", "out = self.last"],
+        ["if self.training:", "    self.last = out.detach()"],
+        ["if self.last is None or len(self.last) < x.size(1):", "    self.last = torch.zeros(x.size(1))"],
+        ["if x is not None:", "    self.calls += 1"],
+    ],
+)
+def test_what_is_set_on_all_ways_to_where_it_is_read_or_made_of_sizes(lines: list[str]) -> None:
+    assert told(forward="\n        ".join(lines)) == (Strategy.SHARDED, [])
 
 
 def test_steps_that_a_loss_counts() -> None:

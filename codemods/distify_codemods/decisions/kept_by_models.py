@@ -1,7 +1,8 @@
 """What a model, a loss or a hook keeps of each batch in its forward pass, beside what it returns.
 
-Ranks see their own samples there. A list that grows, a count, a running mean would be one rank's, and whoever prints,
-saves or goes by it would have one rank's: where forward passes are shared, it is that of whole batches.
+Ranks see their own samples there. A list that grows, a count, a running mean, the largest value so far, what the first
+batch left, would be one rank's, and whoever prints, saves or goes by it would have one rank's: where forward passes are
+shared, it is that of whole batches. What only holds the last batch is what the model returns, by another way.
 """
 
 from __future__ import annotations
@@ -11,27 +12,45 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.own_figures import is_made_in
 from distify_codemods.decisions.places import places_of
 from distify_codemods.decisions.sinks import Kind as Sinks
-from distify_codemods.decisions.sinks import Sink, sinks
-from distify_codemods.events import Event, Kind
+from distify_codemods.decisions.sinks import sinks
+from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
 from distify_codemods.naming import brief
-from distify_codemods.scale import PER_SAMPLE
+from distify_codemods.objects import Mapping, Method, Sequence
+from distify_codemods.program import Module
+from distify_codemods.records import dataclass
+from distify_codemods.scale import PER_SAMPLE, Scale
+
+_Assignment = cst.Assign | cst.AnnAssign | cst.AugAssign
+_ASSIGNMENTS = (cst.Assign, cst.AnnAssign, cst.AugAssign)
+_STATEMENTS = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
+#: What follows from the size of a batch alone is made anew for another size.
+_OF_SIZES = (Scale.CONST, Scale.COUNT)
+
+
+@dataclass(frozen=True)
+class _Write:
+    """In a forward pass, something is put where it may stay."""
+
+    module: Module
+    node: cst.CSTNode
+    place: cst.BaseExpression  # the attribute or item that is set, the list that grows, the tensor that is changed
+    holder: cst.BaseExpression  # what is another one afterwards
+    adds: bool  # to what was there
 
 
 def links(decisions: Decisions) -> Iterator[Link]:
     facts = decisions.facts
     if not facts.training_loops:
         return
-    found = [
-        (sink.module, sink.node) for sink in sinks(facts)
-        if _adds_up(sink) and _is_of_one_rank(facts, sink) and _outlives(facts, sink)
-    ]  # fmt: skip
-    found += [(event.module, event.node) for event in facts.of_kind(Kind.METHOD) if _changes_what_stays(facts, event)]
-    for module, node in dict.fromkeys(found):
+    written = [one for find in (_assigned, _put, _changed_in_place) for one in find(facts)]
+    kept = [one for one in written if _outlives(facts, one) and _is_left_by_another_pass(facts, one)]
+    for module, node in dict.fromkeys((one.module, one.node) for one in kept):
         yield Link(
             module, node,
             f"`{brief(node)}` keeps something of each batch, which would be that of a rank's own samples",
@@ -39,71 +58,144 @@ def links(decisions: Decisions) -> Iterator[Link]:
         )  # fmt: skip
 
 
-def _changes_what_stays(facts: Facts, event: Event) -> bool:
-    """`self.mean.mul_(0.9).add_(x.mean())`: of an attribute that is no batch."""
-    in_place = event.name.endswith("_") and not event.name.startswith("_")
-    held = next((one for one in tree.inwards(event.receiver_node) if _is_attribute(one)), None) if in_place else None
-    if held is None or event.module.function(event.node) not in places_of(facts).in_models:
-        return False
-    given = any(facts.shares_of_training(value) for value in event.arguments.all())
-    return given and facts.value(held).scale not in PER_SAMPLE
+# ---- what is written
+
+
+def _assigned(facts: Facts) -> Iterator[_Write]:
+    for function in places_of(facts).in_models:
+        if isinstance(function, cst.FunctionDef):
+            module, shared = facts.module_of(function), _names_of_others(function)
+            for node in tree.walk(function.body):
+                if isinstance(node, _ASSIGNMENTS) and node.value is not None and _is_of_one_rank(facts, module, node):
+                    for target in (leaf for one in tree.targets(node) for leaf in tree.leaves(one)):
+                        yield from _of_target(facts, module, node, target, shared)
+
+
+def _names_of_others(function: cst.FunctionDef) -> set[str]:
+    declared = [one for one in tree.walk(function.body) if isinstance(one, (cst.Global, cst.Nonlocal))]
+    return {item.name.value for one in declared for item in one.names}
+
+
+def _of_target(
+    facts: Facts, module: Module, node: _Assignment, target: cst.BaseExpression, shared: set[str]
+) -> Iterator[_Write]:
+    adds = isinstance(node, cst.AugAssign)
+    if isinstance(target, cst.Subscript):
+        yield _Write(module, node, target, target.value, adds or not _has_a_fixed_key(facts, target))
+    elif isinstance(target, cst.Attribute):
+        adds = adds or (target.attr.value == "data" and isinstance(target.value, cst.Attribute))
+        yield _Write(module, node, target, target.value, adds)
+    elif isinstance(target, cst.Name) and target.value in shared:
+        yield _Write(module, node, target, target, adds)
+
+
+def _has_a_fixed_key(facts: Facts, target: cst.Subscript) -> bool:
+    """Of a dictionary or a list; of a tensor, other entries stay."""
+    held = any(isinstance(obj, (Mapping, Sequence)) for obj in facts.value(target.value).objs)
+    keys = [element.slice.value for element in target.slice if isinstance(element.slice, cst.Index)]
+    fixed = len(keys) == len(target.slice) and all(facts.value(key).constant() is not None for key in keys)
+    return held and fixed
+
+
+def _put(facts: Facts) -> Iterator[_Write]:
+    """Into a list, a set, a dictionary: `rows.append(x)`, `rows += [x]`."""
+    in_models = places_of(facts).in_models
+    for sink in sinks(facts):
+        holder = None
+        if isinstance(sink.node, cst.Call) and isinstance(sink.node.func, cst.Attribute):
+            holder = sink.node.func.value if sink.kind in (Sinks.ADDED, Sinks.STORED) else None
+        elif isinstance(sink.node, cst.AugAssign) and isinstance(sink.node.target, cst.Name):
+            holder = sink.node.target
+        if holder is None or sink.module.function(sink.node) not in in_models:
+            continue
+        if _parts_of_one_rank(facts, sink.value):
+            yield _Write(sink.module, sink.node, holder, holder, sink.kind is Sinks.ADDED)
+
+
+def _changed_in_place(facts: Facts) -> Iterator[_Write]:
+    """`self.mean.mul_(0.9).add_(x.mean())`, `torch.add(self.mean, x.mean(), out=self.mean)`: of what is no batch."""
+    for event in facts.of_kind(Kind.METHOD, Kind.CALL):
+        node = event.node
+        if not isinstance(node, cst.Call) or event.module.function(node) not in places_of(facts).in_models:
+            continue
+        in_place = event.kind is Kind.METHOD and event.name.endswith("_") and not event.name.startswith("_")
+        changed = event.receiver_node if in_place else tree.keywords(node).get("out")
+        held = next((one for one in tree.inwards(changed) if _is_attribute(one)), None)
+        given = any(facts.shares_of_training(value) for value in event.arguments.all())
+        if held is not None and given and facts.value(held).scale not in PER_SAMPLE:
+            yield _Write(event.module, node, held, held, True)
 
 
 def _is_attribute(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name)
 
 
-def _adds_up(sink: Sink) -> bool:
-    """What only holds the last batch is what the model returns, by another way: `self.last = x`, `found["x"] = x`."""
-    if sink.kind is not Sinks.STORED:
-        return sink.kind in (Sinks.ADDED, Sinks.COUNTED)
-    if isinstance(sink.node, cst.Assign) and not sink.fresh:
-        return True
-    of_attributes = any(isinstance(one, cst.Attribute) for one in _targets(sink.node))
-    written = [*_targets(sink.node), *(() if of_attributes else _holders(sink.node))]
-    read = (one for one in tree.walk(sink.value) if isinstance(one, (cst.Attribute, cst.Subscript)))
-    return not {tree.code_of(one) for one in written}.isdisjoint(map(tree.code_of, read))
+# ---- whose it is, and how long
 
 
-def _targets(node: cst.CSTNode) -> list[cst.BaseExpression]:
-    return tree.targets(node) if isinstance(node, (cst.Assign, cst.AugAssign)) else []
-
-
-def _is_of_one_rank(facts: Facts, sink: Sink) -> bool:
-    if sink.module.function(sink.node) not in places_of(facts).in_models:
-        return False
-    parts = (one for one in tree.walk(sink.value) if isinstance(one, cst.BaseExpression))
+def _parts_of_one_rank(facts: Facts, value: cst.BaseExpression) -> bool:
+    parts = (one for one in tree.walk(value) if isinstance(one, cst.BaseExpression))
     return any(facts.shares_of_training(facts.value(one)) for one in parts)
 
 
-def _outlives(facts: Facts, sink: Sink) -> bool:
+def _is_of_one_rank(facts: Facts, module: Module, node: _Assignment) -> bool:
+    """What is assigned, or whether it is."""
+    if node.value is not None and _parts_of_one_rank(facts, node.value):
+        return True
+    tests = []
+    for one in module.enclosing(node):
+        if isinstance(one, (cst.FunctionDef, cst.Lambda)):
+            break
+        tests += [facts.value(one.test)] if isinstance(one, (cst.If, cst.While)) else []
+    return any(facts.shares_of_training(test) and test.scale not in _OF_SIZES for test in tests)
+
+
+def _outlives(facts: Facts, write: _Write) -> bool:
     """Whether what takes it is there when the batch is gone."""
-    if any(_is_begun_anew(sink, holder) for holder in _holders(sink.node)):
+    if isinstance(write.place, cst.Name) and _is_set(write.node, write.place):
+        return True  # of a function around, or of the module
+    held: list[Obj] = []
+    for one in tree.inwards(write.holder):
+        held = held or [obj for obj in facts.value(one).objs if not isinstance(obj, Method)]
+    return any(not any(is_made_in(loop, obj) for loop in facts.loops) for obj in held)
+
+
+def _is_left_by_another_pass(facts: Facts, write: _Write) -> bool:
+    """Whether something may be there of an earlier pass, and is added to, or read before it is set."""
+    if not _may_be_of_before(write.module, write.node, write.place):
         return False
-    objs = [obj for holder in _holders(sink.node) for obj in facts.value(holder).objs]
-    return any(not any(is_made_in(loop, obj) for loop in facts.loops) for obj in objs)
+    return write.adds or any(
+        _may_be_of_before(write.module, one, write.place) for one in _reads(facts, write)
+    )  # fmt: skip
 
 
-def _is_begun_anew(sink: Sink, holder: cst.BaseExpression) -> bool:
-    """`self.losses = []`, further up in the function that fills it."""
-    function, name = sink.module.function(sink.node), tree.code_of(holder)
-    body = function.body.body if isinstance(function, cst.FunctionDef) else ()
-    around = {sink.node, *sink.module.enclosing(sink.node)}
-    for line in body:
-        for one in line.body if isinstance(line, cst.SimpleStatementLine) else (line,):
-            if one in around:
-                return False
-            makes = isinstance(one, cst.Assign) and isinstance(one.value, (cst.List, cst.Dict))
-            if makes and any(tree.code_of(target) == name for target in _targets(one)):
-                return True
-    return False
+def _may_be_of_before(module: Module, node: cst.CSTNode, place: cst.BaseExpression) -> bool:
+    """Whether control may come to a node with no value put into an attribute, or into what it is one of."""
+    names = [tree.code_of(one) for one in tree.inwards(place) if isinstance(one, (cst.Attribute, cst.Subscript))]
+    if isinstance(place, cst.Name) and _is_set(node, place):
+        names = [place.value]
+    statement = next(one for one in (node, *module.enclosing(node)) if isinstance(one, _STATEMENTS))
+    return all(module.flow(statement).may_be_as_before(statement, name) for name in names)
 
 
-def _holders(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """`self` of `self.total += x`, `rows` of `rows.append(x)` and of `rows += x`."""
-    if isinstance(node, cst.Call):
-        if isinstance(node.func, cst.Attribute):
-            yield node.func.value
-    else:
-        for target in _targets(node):
-            yield target.value if isinstance(target, (cst.Attribute, cst.Subscript)) else target
+def _is_set(node: cst.CSTNode, place: cst.CSTNode) -> bool:
+    return isinstance(node, _ASSIGNMENTS) and any(
+        leaf is place for one in tree.targets(node) for leaf in tree.leaves(one)
+    )  # fmt: skip
+
+
+def _reads(facts: Facts, write: _Write) -> Iterator[cst.CSTNode]:
+    """Where the pass reads what it sets; of what follows from sizes, only if that is made of it."""
+    place = tree.code_of(write.place)
+    within: cst.CSTNode = write.module.function(write.node)
+    if isinstance(write.node, _ASSIGNMENTS) and write.node.value is not None:
+        within = write.node.value if facts.value(write.node.value).scale in _OF_SIZES else within
+    for one in tree.walk(within):
+        read = isinstance(one, (cst.Attribute, cst.Subscript, cst.Name)) and not _is_target(write.module, one)
+        if read and tree.code_of(one) == place:
+            yield one
+
+
+def _is_target(module: Module, node: cst.CSTNode) -> bool:
+    around = next((one for one in module.enclosing(node) if isinstance(one, _STATEMENTS)), None)
+    return isinstance(around, (cst.Assign, cst.AnnAssign)) and _is_set(around, node)

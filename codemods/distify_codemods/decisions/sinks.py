@@ -102,7 +102,9 @@ def _held(facts: Facts, method: cst.Attribute) -> Kind | None:
     lists = any(isinstance(obj, Sequence) or _named(obj).startswith("collections.") for obj in holders)
     if name in _ADDING and (lists or not holders):
         return Kind.ADDED
-    return Kind.STORED if name == "update" and any(isinstance(obj, Mapping) for obj in holders) else None
+    if name == "update" and any(isinstance(obj, Mapping) for obj in holders):
+        return Kind.STORED
+    return Kind.ADDED if name == "update" and lists else None  # a set, a counter
 
 
 def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | None:
