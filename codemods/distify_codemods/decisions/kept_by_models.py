@@ -14,6 +14,14 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Decisions, Link
+from distify_codemods.decisions.of_before import (
+    ASSIGNMENTS,
+    Assignment,
+    is_set,
+    may_be_of_before,
+    names_of_others,
+    reads_of,
+)
 from distify_codemods.decisions.own_figures import is_made_in
 from distify_codemods.decisions.places import places_of
 from distify_codemods.decisions.sinks import Kind as Sinks
@@ -26,9 +34,6 @@ from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
 
-_Assignment = cst.Assign | cst.AnnAssign | cst.AugAssign
-_ASSIGNMENTS = (cst.Assign, cst.AnnAssign, cst.AugAssign)
-_STATEMENTS = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
 #: What follows from the size of a batch alone is made anew for another size.
 _OF_SIZES = (Scale.CONST, Scale.COUNT)
 
@@ -64,20 +69,15 @@ def links(decisions: Decisions) -> Iterator[Link]:
 def _assigned(facts: Facts) -> Iterator[_Write]:
     for function in places_of(facts).in_models:
         if isinstance(function, cst.FunctionDef):
-            module, shared = facts.module_of(function), _names_of_others(function)
+            module, shared = facts.module_of(function), names_of_others(function)
             for node in tree.walk(function.body):
-                if isinstance(node, _ASSIGNMENTS) and node.value is not None and _is_of_one_rank(facts, module, node):
+                if isinstance(node, ASSIGNMENTS) and node.value is not None and _is_of_one_rank(facts, module, node):
                     for target in (leaf for one in tree.targets(node) for leaf in tree.leaves(one)):
                         yield from _of_target(facts, module, node, target, shared)
 
 
-def _names_of_others(function: cst.FunctionDef) -> set[str]:
-    declared = [one for one in tree.walk(function.body) if isinstance(one, (cst.Global, cst.Nonlocal))]
-    return {item.name.value for one in declared for item in one.names}
-
-
 def _of_target(
-    facts: Facts, module: Module, node: _Assignment, target: cst.BaseExpression, shared: set[str]
+    facts: Facts, module: Module, node: Assignment, target: cst.BaseExpression, shared: set[str]
 ) -> Iterator[_Write]:
     adds = isinstance(node, cst.AugAssign)
     if isinstance(target, cst.Subscript):
@@ -138,7 +138,7 @@ def _parts_of_one_rank(facts: Facts, value: cst.BaseExpression) -> bool:
     return any(facts.shares_of_training(facts.value(one)) for one in parts)
 
 
-def _is_of_one_rank(facts: Facts, module: Module, node: _Assignment) -> bool:
+def _is_of_one_rank(facts: Facts, module: Module, node: Assignment) -> bool:
     """What is assigned, or whether it is."""
     if node.value is not None and _parts_of_one_rank(facts, node.value):
         return True
@@ -152,7 +152,7 @@ def _is_of_one_rank(facts: Facts, module: Module, node: _Assignment) -> bool:
 
 def _outlives(facts: Facts, write: _Write) -> bool:
     """Whether what takes it is there when the batch is gone."""
-    if isinstance(write.place, cst.Name) and _is_set(write.node, write.place):
+    if isinstance(write.place, cst.Name) and is_set(write.node, write.place):
         return True  # of a function around, or of the module
     held: list[Obj] = []
     for one in tree.inwards(write.holder):
@@ -162,40 +162,10 @@ def _outlives(facts: Facts, write: _Write) -> bool:
 
 def _is_left_by_another_pass(facts: Facts, write: _Write) -> bool:
     """Whether something may be there of an earlier pass, and is added to, or read before it is set."""
-    if not _may_be_of_before(write.module, write.node, write.place):
+    module, node, place = write.module, write.node, write.place
+    if not may_be_of_before(module, node, place):
         return False
-    return write.adds or any(
-        _may_be_of_before(write.module, one, write.place) for one in _reads(facts, write)
-    )  # fmt: skip
-
-
-def _may_be_of_before(module: Module, node: cst.CSTNode, place: cst.BaseExpression) -> bool:
-    """Whether control may come to a node with no value put into an attribute, or into what it is one of."""
-    names = [tree.code_of(one) for one in tree.inwards(place) if isinstance(one, (cst.Attribute, cst.Subscript))]
-    if isinstance(place, cst.Name) and _is_set(node, place):
-        names = [place.value]
-    statement = next(one for one in (node, *module.enclosing(node)) if isinstance(one, _STATEMENTS))
-    return all(module.flow(statement).may_be_as_before(statement, name) for name in names)
-
-
-def _is_set(node: cst.CSTNode, place: cst.CSTNode) -> bool:
-    return isinstance(node, _ASSIGNMENTS) and any(
-        leaf is place for one in tree.targets(node) for leaf in tree.leaves(one)
-    )  # fmt: skip
-
-
-def _reads(facts: Facts, write: _Write) -> Iterator[cst.CSTNode]:
-    """Where the pass reads what it sets; of what follows from sizes, only if that is made of it."""
-    place = tree.code_of(write.place)
-    within: cst.CSTNode = write.module.function(write.node)
-    if isinstance(write.node, _ASSIGNMENTS) and write.node.value is not None:
-        within = write.node.value if facts.value(write.node.value).scale in _OF_SIZES else within
-    for one in tree.walk(within):
-        read = isinstance(one, (cst.Attribute, cst.Subscript, cst.Name)) and not _is_target(write.module, one)
-        if read and tree.code_of(one) == place:
-            yield one
-
-
-def _is_target(module: Module, node: cst.CSTNode) -> bool:
-    around = next((one for one in module.enclosing(node) if isinstance(one, _STATEMENTS)), None)
-    return isinstance(around, (cst.Assign, cst.AnnAssign)) and _is_set(around, node)
+    within: cst.CSTNode = module.function(node)
+    if isinstance(node, ASSIGNMENTS) and node.value is not None and facts.value(node.value).scale in _OF_SIZES:
+        within = node.value  # it is read in tests, of whether it has the size still
+    return write.adds or any(may_be_of_before(module, one, place) for one in reads_of(module, place, within))

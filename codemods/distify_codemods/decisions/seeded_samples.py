@@ -12,30 +12,26 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.base import Link
+from distify_codemods.decisions.made_for_samples import attribute_of_self, functions_of, makers
 from distify_codemods.facts import Facts
-from distify_codemods.inside import made_of, root
+from distify_codemods.inside import root
 from distify_codemods.libraries import drawing
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Function, Instance
 
-#: What is called for each sample.
-_FOR_A_SAMPLE = ("__getitem__", "__call__", "forward")
-
 
 def links(facts: Facts) -> Iterator[Link]:
-    given = [one.arguments.get("dataset", 0) for one in facts.loaders if one.obj in facts.training_loaders]
-    for value in made_of(one for one in given if one is not None):
-        for obj in value.objs:
-            generators = _generators(obj) if isinstance(obj, Instance) else set()
-            for function, call in _draws(obj, generators) if isinstance(obj, Instance) and generators else ():
-                if function.module is not None:
-                    yield Link(
-                        function.module, call,
-                        f"`{brief(call)}` draws for a sample from a generator that has the same seed on all ranks: the "
-                        "same numbers for other samples",
-                        "what is drawn from the script's own streams, or from a generator that is seeded by the "
-                        "sample's index, is each sample's own",
-                    )  # fmt: skip
+    for obj in makers(facts):
+        generators = _generators(obj)
+        for function, call in _draws(obj, generators) if generators else ():
+            if function.module is not None:
+                yield Link(
+                    function.module, call,
+                    f"`{brief(call)}` draws for a sample from a generator that has the same seed on all ranks: the "
+                    "same numbers for other samples",
+                    "what is drawn from the script's own streams, or from a generator that is seeded by the "
+                    "sample's index, is each sample's own",
+                )  # fmt: skip
 
 
 def _generators(obj: Instance) -> set[str]:
@@ -47,40 +43,26 @@ def _generators(obj: Instance) -> set[str]:
     }  # fmt: skip
 
 
-def _draws(obj: Instance, generators: set[str]) -> Iterator[tuple[Function, cst.Call]]:
-    """Where they are drawn from, in what is called for a sample and in the methods which that calls."""
-    left, seen = list(_FOR_A_SAMPLE), set[str]()
+def _draws(obj: Instance, generators: set[str]) -> list[tuple[Function, cst.Call]]:
+    """Where they are drawn from, unless one of them is made or seeded for the sample."""
     found: list[tuple[Function, cst.Call]] = []
-    while left:
-        name = left.pop()
-        member = obj.of.member(name) if obj.of is not None and name not in seen else None
-        seen.add(name)
-        for function in member.objs if member is not None else ():
-            if not isinstance(function, Function) or function.node is None:
-                continue
-            for node in tree.walk(function.node):
-                own = _own(node)
-                if isinstance(node, cst.Call) and _draws_from(node, generators):
-                    found.append((function, node))
-                elif (own in generators and _is_renewed(function, node)) or _seeds(node, generators):
-                    return
-                elif own is not None:
-                    left.append(own)
-    yield from found
-
-
-def _own(node: cst.CSTNode) -> str | None:
-    """`rng` of `self.rng`"""
-    whole = isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self"
-    return node.attr.value if whole and isinstance(node, cst.Attribute) else None
+    for function in functions_of(obj):
+        for node in tree.walk(function.node) if function.node is not None else ():
+            if isinstance(node, cst.Call) and _draws_from(node, generators):
+                found.append((function, node))
+            elif _seeds(node, generators) or (attribute_of_self(node) in generators and _is_renewed(function, node)):
+                return []
+    return found
 
 
 def _draws_from(call: cst.Call, generators: set[str]) -> bool:
     """`self.rng.normal()`, `torch.rand(4, generator=self.rng)`"""
-    if isinstance(call.func, cst.Attribute) and _own(call.func.value) in generators:
+    if isinstance(call.func, cst.Attribute) and attribute_of_self(call.func.value) in generators:
         return drawing.is_drawing_method(call.func.attr.value)
     return any(
-        one.keyword is not None and one.keyword.value in drawing.OWN_STREAM and _own(one.value) in generators
+        one.keyword is not None
+        and one.keyword.value in drawing.OWN_STREAM
+        and attribute_of_self(one.value) in generators
         for one in call.args
     )
 
@@ -90,7 +72,7 @@ def _seeds(node: cst.CSTNode, generators: set[str]) -> bool:
     called = node.func if isinstance(node, cst.Call) else None
     return (
         isinstance(called, cst.Attribute)
-        and _own(called.value) in generators
+        and attribute_of_self(called.value) in generators
         and called.attr.value in drawing.SEEDING_METHODS
     )
 

@@ -1,0 +1,40 @@
+"""What a loader calls for each sample, which no run follows: the methods of its data set, and of what that holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.facts import Facts
+from distify_codemods.inside import made_of
+from distify_codemods.objects import Function, Instance
+
+_FOR_A_SAMPLE = ("__getitem__", "__getitems__", "__call__", "forward")
+
+
+def makers(facts: Facts) -> Iterator[Instance]:
+    """The data sets of training, and objects of the script's that these hold, such as transforms."""
+    given = [one.arguments.get("dataset", 0) for one in facts.loaders if one.obj in facts.training_loaders]
+    seen = dict.fromkeys(obj for value in made_of(one for one in given if one is not None) for obj in value.objs)
+    return (obj for obj in seen if isinstance(obj, Instance) and obj.of is not None)
+
+
+def functions_of(obj: Instance) -> Iterator[Function]:
+    """What is called for a sample, and the methods which that calls."""
+    left, seen = list(_FOR_A_SAMPLE), set[str]()
+    while left:
+        name = left.pop()
+        member = obj.of.member(name) if obj.of is not None and name not in seen else None
+        seen.add(name)
+        for function in member.objs if member is not None else ():
+            if isinstance(function, Function) and isinstance(function.node, cst.FunctionDef):
+                yield function
+                left += filter(None, map(attribute_of_self, tree.walk(function.node)))
+
+
+def attribute_of_self(node: cst.CSTNode) -> str | None:
+    """`rng` of `self.rng`"""
+    whole = isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self"
+    return node.attr.value if whole and isinstance(node, cst.Attribute) else None

@@ -1,0 +1,112 @@
+"""What a data set keeps of the samples that it is asked for: such loaders are not dealt out."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options, Strategy
+
+from tests.rules.scripts import conversion_of
+
+SCRIPT = """\
+import os
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+asked = 0
+
+
+class Noise:
+    def __init__(self):
+        self.strength = 1.0
+
+    def __call__(self, x):
+        {transform}
+        return x * self.strength
+
+
+class Samples(Dataset):
+    def __init__(self):
+        self.x, self.y = torch.randn(64, 4), torch.randint(2, (64,))
+        self.calls, self.seen, self.hits, self.last, self.file = 0, [], [0] * 64, None, None
+        self.cache, self.shard, self.rows, self.order = {{}}, -1, None, iter(range(10**9))
+        self.transform = Noise()
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        {item}
+        return self.transform(self.x[i]), self.y[i]
+
+    def _count(self):
+        {helper}
+
+
+loader = DataLoader(Samples(), batch_size=8, shuffle=True)
+model, criterion = nn.Linear(4, 2), nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(2):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    print(epoch)
+"""
+
+
+def told(item: str = "pass", transform: str = "pass", helper: str = "pass") -> tuple[Strategy | None, list[str]]:
+    """The rung, and the lines that are given as reasons."""
+    text = SCRIPT.format(item=item.replace("\n", "\n        "), transform=transform, helper=helper)
+    conversion = conversion_of(text, options=Options())
+    found = [one for one in conversion.of(Level.ADVICE) if "sharded data would be faster" in one.message]
+    return conversion.strategy, [text.splitlines()[one.place.line - 1].strip() for one in found if one.place]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self.calls += 1",
+        "self.calls = (self.calls + 1) % 10",
+        "global asked; asked += 1",
+        "self.seen.append(i)",
+        "self.hits[i] += 1",
+        "self.hits[i] = self.hits[i] + 1",
+        "i = next(self.order) % 64",
+        "i = self.seen.pop() if self.seen else i",
+    ],
+)
+def test_what_is_counted_and_what_comes_next(line: str) -> None:
+    assert told(item=line) == (Strategy.SHARED, [line])
+
+
+def test_the_sample_before() -> None:
+    lines = "x = self.x[i]\nbefore = x if self.last is None else self.last\nself.last = x\nreturn (x + before) / 2, 0"
+    assert told(item=lines) == (Strategy.SHARED, ["self.last = x"])
+
+
+def test_a_count_that_depends_on_the_index() -> None:
+    assert told(item="if i == 63:\n    self.calls += 1") == (Strategy.SHARED, ["self.calls += 1"])
+
+
+def test_a_transform_that_grows_weaker_and_a_method_of_the_data_set() -> None:
+    assert told(transform="self.strength *= 0.999") == (Strategy.SHARED, ["self.strength *= 0.999"])
+    assert told(item="self._count()", helper="self.calls += 1") == (Strategy.SHARED, ["self.calls += 1"])
+    assert told(helper="self.calls += 1") == (Strategy.SHARDED, [])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "if i not in self.cache:\n    self.cache[i] = self.x[i] * 2\nreturn self.cache[i], 0",
+        "if len(self.cache) < 10:\n    self.cache[i] = self.x[i]",
+        "if self.file is None:\n    self.file = open(os.devnull)",
+        "shard = i // 8\nif shard != self.shard:\n    self.shard, self.rows = shard, self.x[8 * shard :]\n"
+        "return self.rows[i % 8], 0",
+        "self.last = i",
+        "rows = []; rows.append(i); count = 0; count += 1",
+    ],
+)
+def test_what_is_kept_for_an_index_or_made_once(lines: str) -> None:
+    assert told(item=lines) == (Strategy.SHARDED, [])
