@@ -144,8 +144,22 @@ def no_training(module: Module, seen: str, events: Iterable[Event] = ()) -> Find
         Level.BLOCKING, "REFUSE02", REFUSALS["REFUSE02"][0],
         "no training loop that can be followed was found: looked for an optimizer with a model's parameters and for "
         f"`.backward()`; {seen}",
-        module.place(module.tree), "name the script that starts the training" if started is None else _to_name(started),
+        module.place(module.tree), _never_called(module) if started is None else _to_name(started),
     )  # fmt: skip
+
+
+def _never_called(module: Module) -> str:
+    """Where a training loop stands, if it does, that a run does not come to."""
+    steps = (node for node in module.nodes if isinstance(node, cst.Call) and _is_backward(node))
+    holder = next((one for one in map(module.function, steps) if isinstance(one, cst.FunctionDef)), None)
+    if holder is None:
+        return "name the script that starts the training"
+    line = module.place(holder).line
+    return f"`{holder.name.value}` (line {line}) trains, and is not seen to be called: convert the script that calls it"
+
+
+def _is_backward(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
 
 
 def _to_name(started: Event) -> str:

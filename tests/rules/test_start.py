@@ -135,3 +135,17 @@ def test_an_experiment_of_sacred_begins_where_it_is_defined() -> None:
 def test_what_an_experiment_of_sacred_runs_only_if_it_is_told_to() -> None:
     before = SACRED.format(imports=IMPORTS, decorator="main", loop=indented(LOOP))
     assert blocked(before) == {("REFUSE02", 1)}
+
+
+def test_a_file_whose_functions_others_call() -> None:
+    """A refusal says where the training stands, if it does."""
+    before = f"{IMPORTS}\n\ndef fit(model, loader, criterion, optimizer):\n{indented(LOOP)}"
+    [needed] = conversion_of(before).of(Level.BLOCKING)
+    line = before.splitlines().index("def fit(model, loader, criterion, optimizer):") + 1
+    told = f"`fit` (line {line}) trains, and is not seen to be called: convert the script that calls it"
+    assert (needed.code, needed.fix) == ("REFUSE02", told)
+
+
+def test_a_file_in_which_nothing_trains() -> None:
+    [needed] = conversion_of(IMPORTS).of(Level.BLOCKING)
+    assert (needed.code, needed.fix) == ("REFUSE02", "name the script that starts the training")
