@@ -8,11 +8,13 @@ from distify_codemods import Level, Options, Strategy
 from tests.rules.scripts import conversion_of
 
 SCRIPT = """\
+import collections
+import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-history = []
+history, by_name, votes = [], collections.defaultdict(list), np.zeros(2)
 top = 0.0
 
 
@@ -54,6 +56,9 @@ for epoch in range(2):
 """
 
 
+FILES = "import logging\nlogging.basicConfig(filename='run.log')\nlog = open('log.txt', 'w')\n"
+
+
 def told(forward: str = "pass", loss: str = "pass", before: str = "") -> tuple[Strategy | None, list[str]]:
     """The rung, and the lines that are given as reasons."""
     text = SCRIPT.format(forward=forward, loss=loss, before=before)
@@ -82,6 +87,11 @@ def told(forward: str = "pass", loss: str = "pass", before: str = "") -> tuple[S
         "self.found.update(out.argmax(1).tolist())",
         "self.outs[len(self.outs):] = [out.mean().item()]",
         "global top; top = max(top, out.max().item())",
+        "self.mean = max(getattr(self, 'mean', 0.0), out.max().item())",
+        "self.counts.setdefault('all', []).append(out.mean().item())",
+        "self.running[out.argmax(1)] = 1",
+        "votes[out.argmax(1).numpy()] += 1",
+        "by_name['mean'].append(out.mean().item())",
     ],
 )
 def test_what_a_model_adds_up(line: str) -> None:
@@ -99,6 +109,28 @@ def test_what_a_model_adds_up(line: str) -> None:
 )
 def test_what_is_read_before_it_is_set(before: str, line: str) -> None:
     assert told(forward=f"{before}\n        {line}\n        out = out + 1") == (Strategy.SHARED, [line.strip()])
+
+
+def test_another_name_of_a_dictionary() -> None:
+    line = "found['n'] = found.get('n', 0) + len(x)"
+    assert told(forward=f"found = self.counts\n        {line}") == (Strategy.SHARED, [line])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(out.mean().item(), file=log)",
+        "log.write(f'{out.mean().item()}')",
+        "logging.info('mean %s', out.mean().item())",
+        "torch.save(out, 'out.pt')",
+    ],
+)
+def test_what_is_written_in_a_forward_pass(line: str) -> None:
+    assert told(forward=line, before=FILES) == (Strategy.SHARED, [line])
+
+
+def test_shapes_that_are_written() -> None:
+    assert told(forward="logging.info('%s %d', out.shape, len(x))", before=FILES) == (Strategy.SHARDED, [])
 
 
 def test_what_a_loss_adds_up() -> None:
@@ -123,6 +155,7 @@ def test_what_torch_calls_in_each_pass(line: str) -> None:
     [
         "self.calls += 1",
         "self.last = out.detach()",
+        "out = out.clone(); out[out > 0] = 0",
         "rows = []; rows.append(out); out = rows[0]",
         "widths = 0; widths += out.size(1)",
         "self.counts['last'] = out.mean().item()",

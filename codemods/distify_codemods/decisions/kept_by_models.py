@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.of_before import (
     ASSIGNMENTS,
@@ -55,10 +54,11 @@ def links(decisions: Decisions) -> Iterator[Link]:
         return
     written = [one for find in (_assigned, _put, _changed_in_place) for one in find(facts)]
     kept = [one for one in written if _outlives(facts, one) and _is_left_by_another_pass(facts, one)]
-    for module, node in dict.fromkeys((one.module, one.node) for one in kept):
+    found = [*((one.module, one.node, "keeps") for one in kept), *((*one, "writes") for one in _logged(facts))]
+    for module, node, does in dict.fromkeys(found):
         yield Link(
             module, node,
-            f"`{brief(node)}` keeps something of each batch, which would be that of a rank's own samples",
+            f"`{brief(node)}` {does} something of each batch, which would be that of a rank's own samples",
             "what a forward pass returns, and the training loop keeps, can be put together over the ranks",
         )  # fmt: skip
 
@@ -112,6 +112,15 @@ def _put(facts: Facts) -> Iterator[_Write]:
             yield _Write(sink.module, sink.node, holder, holder, sink.kind is Sinks.ADDED)
 
 
+def _logged(facts: Facts) -> Iterator[tuple[Module, cst.CSTNode]]:
+    """In a file, or where an experiment is tracked."""
+    in_models = places_of(facts).in_models
+    for sink in sinks(facts):
+        logged = sink.kind is Sinks.LOGGED and sink.module.function(sink.node) in in_models
+        if logged and _parts_of_one_rank(facts, sink.value, sizes=False):
+            yield sink.module, sink.node
+
+
 def _changed_in_place(facts: Facts) -> Iterator[_Write]:
     """`self.mean.mul_(0.9).add_(x.mean())`, `torch.add(self.mean, x.mean(), out=self.mean)`: of what is no batch."""
     for event in facts.of_kind(Kind.METHOD, Kind.CALL):
@@ -133,14 +142,20 @@ def _is_attribute(node: cst.BaseExpression) -> bool:
 # ---- whose it is, and how long
 
 
-def _parts_of_one_rank(facts: Facts, value: cst.BaseExpression) -> bool:
-    parts = (one for one in tree.walk(value) if isinstance(one, cst.BaseExpression))
-    return any(facts.shares_of_training(facts.value(one)) for one in parts)
+def _parts_of_one_rank(facts: Facts, node: cst.CSTNode, sizes: bool = True) -> bool:
+    """Whether anything in it depends on a rank's own samples; `sizes`: or on how many these are."""
+    value = facts.value(node)
+    of_sizes = value.scale is Scale.COUNT or isinstance(node, (cst.Attribute, cst.Subscript))
+    if not sizes and of_sizes and value.scale in _OF_SIZES:
+        return False  # `len(x)`, `x.shape[1]`
+    of_one = bool(facts.shares_of_training(value)) and (sizes or value.scale not in _OF_SIZES)
+    return of_one or any(_parts_of_one_rank(facts, one, sizes) for one in tree.children(node))
 
 
 def _is_of_one_rank(facts: Facts, module: Module, node: Assignment) -> bool:
     """What is assigned, or whether it is."""
-    if node.value is not None and _parts_of_one_rank(facts, node.value):
+    keys = [one.slice for target in tree.targets(node) for one in tree.walk(target) if isinstance(one, cst.Subscript)]
+    if any(_parts_of_one_rank(facts, one) for one in (node.value, *(part for key in keys for part in key)) if one):
         return True
     tests = []
     for one in module.enclosing(node):
@@ -154,9 +169,9 @@ def _outlives(facts: Facts, write: _Write) -> bool:
     """Whether what takes it is there when the batch is gone."""
     if isinstance(write.place, cst.Name) and is_set(write.node, write.place):
         return True  # of a function around, or of the module
-    held: list[Obj] = []
-    for one in tree.inwards(write.holder):
-        held = held or [obj for obj in facts.value(one).objs if not isinstance(obj, Method)]
+    held = [
+        obj for one in tree.inwards(write.holder) for obj in facts.value(one).objs if not isinstance(obj, Method)
+    ]  # fmt: skip
     return any(not any(is_made_in(loop, obj) for loop in facts.loops) for obj in held)
 
 

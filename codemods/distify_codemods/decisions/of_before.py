@@ -36,13 +36,30 @@ def is_set(node: cst.CSTNode, place: cst.CSTNode) -> bool:
     )  # fmt: skip
 
 
-def reads_of(module: Module, place: cst.BaseExpression, within: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Where it is read; `rows[0] += 1` reads it, too."""
-    name = tree.code_of(place)
+def reads_of(module: Module, place: cst.BaseExpression, within: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Where it is read; `rows[0] += 1` reads it, too, and so may `rows.get(0)`, `0 in rows`, `f(rows)`."""
+    name, whole = tree.code_of(place), tree.code_of(place.value) if isinstance(place, cst.Subscript) else None
     for one in tree.walk(within):
-        is_such = isinstance(one, (cst.Attribute, cst.Subscript, cst.Name)) and tree.code_of(one) == name
-        if is_such and isinstance(one, cst.BaseExpression) and not _is_target(module, one):
+        if isinstance(one, cst.Call) and _asked_by_name(one) == name:
             yield one
+        elif isinstance(one, (cst.Attribute, cst.Subscript, cst.Name)) and not _is_target(module, one):
+            code = tree.code_of(one)
+            if code == name or (code == whole and not _is_held(module, one)):
+                yield one
+
+
+def _asked_by_name(call: cst.Call) -> str | None:
+    """`self.top` of `getattr(self, "top", None)`"""
+    if not isinstance(call.func, cst.Name) or call.func.value not in ("getattr", "hasattr") or len(call.args) < 2:
+        return None
+    name = tree.string(call.args[1].value)
+    return name and f"{tree.code_of(call.args[0].value)}.{name}"
+
+
+def _is_held(module: Module, node: cst.CSTNode) -> bool:
+    """`rows` of `rows[0]`"""
+    holder = module.parents.get(node)
+    return isinstance(holder, cst.Subscript) and holder.value is node
 
 
 def _is_target(module: Module, node: cst.CSTNode) -> bool:

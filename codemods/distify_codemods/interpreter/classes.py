@@ -95,7 +95,9 @@ def _inherited(
     for ancestor in order[order.index(after) + 1 if after in order else 0 :]:
         found = ancestor.attributes.get(name)
         if found is not None:
-            return join(*(_bound(machine, one, obj, cls, node) for one in found.objs)) if found.objs else found
+            bound = [_bound(machine, one, obj, cls, node) for one in found.objs]
+            as_it_is = all(one == Value(own.alone) for one, own in zip(bound, found.objs, strict=True))
+            return found if as_it_is else join(*bound)
     return None
 
 
