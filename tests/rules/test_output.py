@@ -204,10 +204,8 @@ def test_a_batch_that_is_looked_at_before_training_is_whole() -> None:
     assert "print(loss" in before.splitlines()[one.place.line - 1]
 
 
-@pytest.mark.parametrize("decorator", ["@classmethod", "@staticmethod"])
-def test_a_figure_that_a_class_holds(decorator: str) -> None:
-    parameters, own = ("cls, value", "cls") if decorator == "@classmethod" else ("value", "Best")
-    lines = f"    {decorator}\n    def see({parameters}):\n        {own}.loss = max({own}.loss, value)\n"
+def test_a_figure_that_a_class_holds() -> None:
+    lines = "    @classmethod\n    def see(cls, value):\n        cls.loss = max(cls.loss, value)\n"
     loop = LOOP + "        Best.see(loss.item())\nprint(Best.loss)\n"
     before = script(imports=f"{IMPORTS}\nclass Best:\n    loss = 0.0\n\n{lines}\n", loop=loop)
     (one,) = findings("OUT01", before, Level.ADVICE)
