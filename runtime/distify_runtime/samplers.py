@@ -17,13 +17,18 @@ from distify_runtime.training_samplers import SharedOrder
 class UnpaddedSampler(Sampler[int]):
     """Deals out a dataset's indices in order, or those of a sampler, each to one rank.
 
-    Unlike `DistributedSampler(shuffle=False)` it repeats no sample, so that ranks may differ by one sample.
+    Unlike `DistributedSampler(shuffle=False)` it repeats no sample, so that ranks may differ by one sample. It goes by
+    what the dataset holds when a pass begins.
     """
 
     def __init__(self, dataset: Sized, sampler: Iterable[int] | None = None) -> None:
         self.dataset = dataset
-        #: The indices of all ranks.
-        self.order: range | SharedOrder = range(len(dataset)) if sampler is None else SharedOrder(sampler)
+        self._given = None if sampler is None else SharedOrder(sampler)
+
+    @property
+    def order(self) -> range | SharedOrder:
+        """The indices of all ranks."""
+        return range(len(self.dataset)) if self._given is None else self._given
 
     def __iter__(self) -> Iterator[int]:
         return itertools.islice(self.order, rank(), None, world_size())

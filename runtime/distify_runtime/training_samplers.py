@@ -78,7 +78,8 @@ class TrainingSampler(DistributedSampler[Any]):
 
     torch fills up with the first ones, which the last batch of one process does not have. Here that batch counts
     some of its samples twice; one of a single sample, or of as many as divide the ranks, is the same mean.
-    Draws from the global stream as a RandomSampler does, for what is drawn after it.
+    Draws from the global stream as a RandomSampler does, for what is drawn after it, and deals out, as that does, what
+    the dataset holds when a pass begins.
     """
 
     def __init__(self, dataset: Sized, shuffle: bool = True, drop_last: bool = False) -> None:
@@ -91,13 +92,14 @@ class TrainingSampler(DistributedSampler[Any]):
     def __iter__(self) -> Iterator[Any]:
         if self.shuffle:
             torch.empty((), dtype=torch.int64, device="cpu").random_(generator=torch.default_generator)
+        self.num_samples = self.total_size = len(cast(Sized, self.dataset))
         with torch.device("cpu"):  # torch's own draws on the default device, from a generator of the CPU's
             order = [*super().__iter__()]
         dealt_from(self, order, self.shuffle)
         return iter(dealt_evenly(order, self.leaves_out))
 
     def __len__(self) -> int:
-        return shares_of(self.num_samples, self.leaves_out)
+        return shares_of(len(cast(Sized, self.dataset)), self.leaves_out)
 
 
 def dealt_evenly(samples: list[Any], drop_last: bool) -> list[Any]:

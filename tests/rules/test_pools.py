@@ -307,3 +307,23 @@ def test_what_is_kept_for_training_is_not_for_showing() -> None:
 
 def test_parts_of_other_scripts() -> None:
     assert links(f"{MORE}\n{DATA}{LOADER}{MODEL}{OPTIMIZER}") == []
+
+
+NORMALISED = """
+class Normalised(nn.Module):
+    def forward(self, x, mode):
+        if mode == "norm":
+            self.mean = x.mean(1, keepdim=True).detach()
+            return x - self.mean
+        return x + self.mean
+
+
+normalised = Normalised()
+"""
+
+
+@pytest.mark.parametrize(("first", "kept"), [("norm", False), ("back", True)])
+def test_a_call_that_returns_early_has_set_what_another_reads(first: str, kept: bool) -> None:
+    second = "back" if first == "norm" else "norm"
+    turn = f"x = normalised(x, '{first}')\nx = normalised(x, '{second}')\nloss = ((model(x) - y) ** 2).mean()"
+    assert bool(links(training(turn, NORMALISED))) is kept

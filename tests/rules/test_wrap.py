@@ -7,8 +7,10 @@ import pytest
 from tests.rules.scripts import (
     ALIKE,
     APART,
+    DATA,
     GROUP,
     IMPORTS,
+    LOADER,
     LOOP,
     MODEL,
     OPTIMIZER,
@@ -353,3 +355,25 @@ def test_a_part_with_parameters_that_is_called_by_itself_is_not_averaged_by_a_wr
     model = OWN_LOSS.format(loss="nn.Bilinear(1, 1, 1)")
     loop = LOOP.replace("nn.functional.mse_loss(model(x), y)", BY_ITS_OWN.format("") + ".mean()")
     assert "    rt.all_reduce_gradients(optimizer)\n" in converted(script(model=model, loop=loop))
+
+
+def test_a_line_with_its_def_has_no_place_behind_it() -> None:
+    """The gradients of what is kept there are averaged by a line."""
+    new = converted(
+        f"""{IMPORTS}{DATA}{LOADER}
+class Trainer:
+    def __init__(self): self.model = nn.Linear(4, 1); self.optimizer = torch.optim.SGD(self.model.parameters(), 0.1)
+
+    def fit(self):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            nn.functional.mse_loss(self.model(x), y).backward()
+            self.optimizer.step()
+
+
+trainer = Trainer()
+trainer.fit()
+"""
+    )
+    assert "            rt.all_reduce_gradients(self.optimizer)\n            self.optimizer.step()\n" in new
+    assert "trainer = Trainer()\nrt.broadcast_parameters(trainer.model)\n" in new

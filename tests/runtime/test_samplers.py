@@ -32,6 +32,29 @@ def test_each_sample_is_on_one_rank(samples: int) -> None:
     assert list(rt.UnpaddedSampler(range(samples))) == list(range(samples))
 
 
+def _each_pass(training: bool) -> list[tuple[int, list[int]]]:
+    """Through loaders of a data set that is another one when the next pass begins, as curricula and pools are."""
+    held = list(range(8))
+    if training:
+        sampler: Any = rt.TrainingSampler(held, shuffle=False)
+    else:
+        sampler = rt.UnpaddedSampler(held)
+    loader = DataLoader(held, batch_size=2, sampler=sampler)  # type: ignore[arg-type]
+    passes = []
+    for now in (range(8), range(20, 36), range(3)):
+        held[:] = now
+        passes.append((len(loader), [int(one) for batch in loader for one in batch]))
+    return passes
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_data_set_that_grows_and_shrinks_between_passes(training: bool) -> None:
+    first, second = on_ranks(_each_pass, training)
+    assert [one for one, _ in first] == [2, 4, 1]
+    together = [sorted([*one, *other]) for (_, one), (_, other) in zip(first, second, strict=True)]
+    assert together == [[*range(8)], [*range(20, 36)], [0, 1, 2, 2] if training else [0, 1, 2]]
+
+
 def _data(samples: int = 23) -> TensorDataset:
     return TensorDataset(torch.arange(samples))
 

@@ -180,7 +180,12 @@ def _is_left_by_another_pass(facts: Facts, write: _Write) -> bool:
     module, node, place = write.module, write.node, write.place
     if not may_be_of_before(module, node, place):
         return False
+    if write.adds:
+        return True
     within: cst.CSTNode = module.function(node)
-    if isinstance(node, ASSIGNMENTS) and node.value is not None and facts.value(node.value).scale in _OF_SIZES:
-        within = node.value  # it is read in tests, of whether it has the size still
-    return write.adds or any(may_be_of_before(module, one, place) for one in reads_of(module, place, within))
+    if isinstance(node, ASSIGNMENTS) and node.value is not None:
+        scale = facts.value(node.value).scale
+        if scale in PER_SAMPLE:
+            return False  # rows of one batch do not go with those of another: see `pools`
+        within = node.value if scale in _OF_SIZES else within  # tests ask whether it has the size still
+    return any(may_be_of_before(module, one, place) for one in reads_of(module, place, within))

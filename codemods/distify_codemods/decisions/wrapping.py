@@ -42,11 +42,14 @@ def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], 
     for event in touching:
         kept = event.kind is Kind.STORE and _holds(event.value, model) and not _keeps_again(event, forward, touching)
         part = any(map(is_module, event.receiver.objs))  # of its checkpoints, moved with it, under names of its own
-        if kept and isinstance(event.node, cst.Attribute) and not part:
+        if not kept or part or not isinstance(event.node, cst.Attribute):
+            continue
+        last = _last_beside(event, touching)
+        if last is not None:
             yield Wrap(
                 tree.code_of(event.node),
                 event.module,
-                _last_beside(event, touching),
+                last,
                 True,
                 (model,),
                 sync,
@@ -72,12 +75,16 @@ def _is_outside(outer: Frame, inner: Frame) -> bool:
     return len(outer.context) < len(inner.context) and inner.context[: len(outer.context)] == outer.context
 
 
-def _last_beside(store: Event, touching: list[Event]) -> cst.CSTNode:
-    """The last statement of the block in which a model is kept that does something to it: `self.net.to(device)`."""
+def _last_beside(store: Event, touching: list[Event]) -> cst.CSTNode | None:
+    """The last statement of the block in which a model is kept that does something to it: `self.net.to(device)`.
+
+    None where the block is a line with its `def`, behind which no other fits.
+    """
     frame = store.here.frame
     before = path(store, frame)[:-1]
     beside = [steps for event in touching if (steps := path(event, frame))[: len(before)] == before]
-    return [steps[len(before)] for steps in beside if len(steps) > len(before)][-1]
+    statements = [steps[len(before)] for steps in beside if len(steps) > len(before)]
+    return statements[-1] if statements else None
 
 
 def frames_around_training(facts: Facts, forward: Event) -> list[Frame]:

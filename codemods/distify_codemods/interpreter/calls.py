@@ -209,7 +209,18 @@ def _run_forward(machine: Machine, inner: Obj, arguments: Arguments, node: cst.C
             result = call(machine, method, arguments, node)
             machine.inside_models -= name == "forward"
             return _per_sample(result, arguments) if name == "forward" else result
+    layers = _inherited_container(machine, inner)
+    if layers is not None:
+        return _run_forward(machine, layers, arguments, node)
     return forms.by_chance(library.unknown_call(machine, NOTHING, arguments, node))
+
+
+def _inherited_container(machine: Machine, obj: Instance) -> External | None:
+    """`class Block(nn.Sequential)`, whose layers are given to `super().__init__`: one with these layers."""
+    given = machine.given.get(obj)
+    if not (given and given.all()) or obj.of is None or not obj.of.derives_from(torch_nn.SEQUENTIAL):
+        return None
+    return machine.made(External, obj.site, obj, name=torch_nn.SEQUENTIAL, arguments=given)
 
 
 def _own_parts(container: External) -> list[Instance]:

@@ -113,13 +113,11 @@ def _activation(
 
 
 def _run_body(machine: Machine, inner: Frame, definition: cst.FunctionDef) -> None:
-    if _without_gradients(machine, definition):
-        grad, machine.grad = machine.grad, False
-        machine.run_frame(inner, definition.body.body)
-        machine.grad = grad
-    else:
-        machine.run_frame(inner, definition.body.body)
-    pooling.go_on(machine, *inner.left, pooling.fresh(machine))
+    grad = machine.grad
+    machine.grad = grad and not _without_gradients(machine, definition)
+    falls_through = machine.run_frame(inner, definition.body.body)
+    machine.grad = grad
+    pooling.go_on(machine, *inner.left, *([pooling.fresh(machine)] if falls_through else []))
 
 
 def _is_context_manager(machine: Machine, definition: cst.FunctionDef) -> bool:

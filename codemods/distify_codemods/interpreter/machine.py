@@ -129,15 +129,17 @@ class Machine:
             imports.bind_to_package(self, module)
         return frame
 
-    def run_frame(self, frame: Frame, body: Sequence[cst.CSTNode]) -> None:
+    def run_frame(self, frame: Frame, body: Sequence[cst.CSTNode]) -> bool:
+        """False when control never reaches the end of the body."""
         outer = getattr(self, "frame", None), getattr(self, "here", None), self.grad
         parted = self.parted
         self.frame = frame
         self.here = Here(outer[1], frame.node, frame, CALLED)
-        self.block(body)
+        falls_through = self.block(body)
         if outer[0] is not None and outer[1] is not None:
             self.frame, self.here, self.grad = outer[0], outer[1], outer[2]
         self.parted = parted
+        return falls_through
 
     # ---- events and objects
 

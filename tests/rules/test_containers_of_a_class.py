@@ -1,0 +1,82 @@
+"""Classes derived from `nn.Sequential`, with layers given to `super().__init__`: what they do to a batch is seen."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options, Strategy
+
+from tests.rules.scripts import conversion_of
+
+SCRIPT = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Centred(nn.Module):
+    def forward(self, x):
+        return x - x.mean(0)
+
+
+class Related(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x @ x.t(), 1) @ x
+
+
+class Block(nn.Sequential):
+    def __init__(self, size):
+        {made}
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block, self.head = Block(4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(self.block(x))
+
+
+loader = DataLoader(TensorDataset(torch.randn(64, 4), torch.randint(2, (64,))), batch_size=16, shuffle=True)
+model, criterion = Net(), nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(2):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    print(epoch)
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "super().__init__(nn.Linear(size, size), nn.ReLU())",
+        "layers = [nn.Linear(size, size)]; layers.append(nn.Dropout(0.1)); super().__init__(*layers)",
+    ],
+)
+def test_layers_of_the_library(made: str) -> None:
+    conversion = conversion_of(SCRIPT.format(made=made), options=Options())
+    assert conversion.strategy is Strategy.SHARDED
+    assert not [one for one in conversion.of(Level.ADVICE) if one.code != "BATCH01"]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "super().__init__(nn.Linear(size, size), Related())",
+        "super().__init__(*[nn.Linear(size, size), Related()])",
+        "super().__init__(); self.append(Related())",
+    ],
+)
+def test_layers_that_relate_samples_and_layers_that_come_later(made: str) -> None:
+    conversion = conversion_of(SCRIPT.format(made=made), options=Options())
+    assert conversion.strategy is Strategy.SHARED
+
+
+def test_a_layer_that_takes_a_mean_over_samples() -> None:
+    conversion = conversion_of(SCRIPT.format(made="super().__init__(nn.ReLU(), Centred())"), options=Options())
+    assert conversion.strategy is Strategy.SHARDED
+    assert b"return x - rt.mean_over_ranks(x.mean(0))" in conversion.files[0].after
