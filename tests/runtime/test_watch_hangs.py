@@ -64,7 +64,7 @@ for epoch in range(2):
             if case == "collective":
                 evaluate(model)
                 threading.Event().wait()  # rank 1
-            if case == "stopped" and rank == 1:
+            if case == f"stopped {rank}":
                 os.kill(os.getpid(), signal.SIGSTOP)
             if case == "slow worker" and rank == 1:
                 time.sleep(3)  # less than the time given
@@ -123,19 +123,33 @@ def test_a_rank_that_waits_for_ever_ends_the_run(
     assert_nothing_runs(tmp_path)
 
 
-@slow  # a rank that does not answer is given up after 15 s
-def test_a_rank_that_is_stopped_from_outside_ends_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("stopped", "said"),
+    [
+        pytest.param(
+            0, r"rank 0 has not answered for \d+ s, and this rank waits at train.py:\d+: that process", id="0"
+        ),
+        # One that does not answer is given up after 15 s.
+        pytest.param(1, r"the run is ended: rank 0 is at .*; rank 1 does not answer, and was at ", id="1", marks=slow),
+    ],
+)
+def test_a_rank_that_is_stopped_from_outside_ends_the_run(stopped: int, said: str, tmp_path: Path) -> None:
+    """Rank 0 holds what the others leave their notes with. Where each was is said, once that one goes on."""
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "ran").mkdir()
     words = ["run", "-np", "2", "--oversubscribe", "--as-is", "--hang-timeout", "4", "--grace", "2", "train.py"]
     done = subprocess.run(
-        [sys.executable, "-m", "distify", *words, "stopped", str(tmp_path / "ran")],
+        [sys.executable, "-m", "distify", *words, f"stopped {stopped}", str(tmp_path / "ran")],
         cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False,
     )  # fmt: skip
     assert done.returncode == 1
-    assert re.search(r"the run is ended: rank 0 is at .*; rank 1 does not answer, and was at ", done.stderr), (
-        done.stderr
+    assert re.search(said, done.stderr), done.stderr
+    line = 1 + next(number for number, one in enumerate(TRAIN.splitlines()) if "SIGSTOP)" in one)
+    told = (
+        f"distify: rank {stopped} of 2 had been stopped by a signal (SIGSTOP, a debugger) at train.py:{line}, and the"
     )
+    assert told in done.stderr.splitlines()[-3], done.stderr
+    assert done.stderr.splitlines()[-1].strip() == "os.kill(os.getpid(), signal.SIGSTOP)"
     assert_nothing_runs(tmp_path / "ran")
 
 

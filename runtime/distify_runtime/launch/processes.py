@@ -76,13 +76,22 @@ def children() -> set[int]:
 
 def ticks_of_group(group: int) -> int | None:
     """How much the processes of a group have computed, in hundredths of a second (Linux); None elsewhere."""
-    found = None
+    found = [sum(map(int, told[11:15])) for _, told in _of_group(group)]  # and of children that they have seen end
+    return sum(found) if found else None
+
+
+def stopped_in_group(group: int) -> list[int]:
+    """Process ids of those that a signal has stopped (Linux); empty elsewhere."""
+    return [process for process, told in _of_group(group) if told[0] == "T"]
+
+
+def _of_group(group: int) -> Iterator[tuple[int, list[str]]]:
+    """The processes of a group, and what the system tells of each, from its state on."""
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):  # ended in the meantime
             after_name = entry.read_text(errors="replace").rpartition(")")[2].split()
             if int(after_name[2]) == group:
-                found = (found or 0) + sum(map(int, after_name[11:15]))  # and of children that it has seen end
-    return found
+                yield int(entry.parent.name), after_name
 
 
 def send(target: int, number: int) -> bool:

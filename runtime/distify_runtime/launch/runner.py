@@ -30,6 +30,7 @@ from distify_runtime.launch.processes import (
 from distify_runtime.launch.ranks import LAST_WORDS_SECONDS, keep_port
 from distify_runtime.launch.report import RankEnd, ended_well, read_tail
 from distify_runtime.launch.screen import Screen, open_standard_streams
+from distify_runtime.launch.stopped import Stopped
 from distify_runtime.launch.verdict import verdict
 
 LONGEST_WAIT = 0.2  # seconds; SIGCHLD ends a wait, this is for the signal that was merged into another
@@ -59,8 +60,8 @@ def launch(config: LaunchConfig) -> int:
         listener.bind(str(scratch / "channel"))
         listener.listen(config.nproc)
         machines = Machines(config, stack.enter_context(News(config.nodes)))
-        job = Job(machines, screen, listener, wakeup, Joining(config, os.environ, scratch))
-        code = job.run(scratch, stack.enter_context(keep_port()).getsockname()[1])
+        job = Job(machines, screen, listener, wakeup, scratch)
+        code = job.run(stack.enter_context(keep_port()).getsockname()[1])
     if not read_tail(config.agent_log):
         config.agent_log.unlink(missing_ok=True)
     return code
@@ -70,10 +71,12 @@ class Job:
     """One launch, from the launcher's start until nothing of it is left."""
 
     def __init__(
-        self, machines: Machines, screen: Screen, listener: socket.socket, wakeup: socket.socket, joining: Joining
+        self, machines: Machines, screen: Screen, listener: socket.socket, wakeup: socket.socket, scratch: Path
     ) -> None:
         self.config = config = machines.config
-        self._joining = joining
+        self._scratch = scratch
+        self._joining = Joining(config, os.environ, scratch)
+        self._stopped = Stopped(config, scratch)
         self._engine = ENGINES[config.launcher]
         self._machines = machines
         self.screen = screen
@@ -89,7 +92,7 @@ class Job:
         self._kill_at = FOR_EVER
         self._ask_at = FOR_EVER  # when the others of one that failed are asked to end, where no engine does so
 
-    def run(self, scratch: Path, port: int) -> int:
+    def run(self, port: int) -> int:
         """Starts the engine, sees it through, and returns the exit code. The ranks of this machine meet at `port`."""
         spared = children()
         noun = "rank" if self.config.nproc == 1 else "ranks"
@@ -98,7 +101,7 @@ class Job:
         with open(self.config.agent_log, "wb") as log:
             # What it says is what ranks on other machines print, too.
             output = (log.fileno(), log.fileno()) if self.config.here else self.screen.targets()
-            agent = start(self.config, os.environ, scratch, port, output)
+            agent = start(self.config, os.environ, self._scratch, port, output)
         while agent.poll() is None:
             self._wait(agent)
         self._take_rest()
@@ -242,6 +245,7 @@ class Job:
                 left = f"{len(self._failed)} of {self.config.max_restarts}"
                 self.screen.say(f"distify: rank {end.rank} {end.describe()}; all ranks start anew ({left})")
         if self._has_failed:
+            self._stopped.wake(self._groups, self._ends)
             if self._kill_at == FOR_EVER and not self._engine.ends_ranks:
                 self._ask_at = time.monotonic() + LAST_WORDS_SECONDS
             self._kill_at = min(self._kill_at, time.monotonic() + self.config.grace)
@@ -314,6 +318,6 @@ class Job:
             return 128 + self._signal
         others = self._machines.news.failures.values()
         lines, code = verdict(config, list(self._ends.values()), agent_code, others, self._joining.parted())
-        for line in lines:
+        for line in (*lines, *self._stopped.said()):
             self.screen.say(line)
         return code

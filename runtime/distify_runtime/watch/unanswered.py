@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from distify_runtime.arriving import has_all_here
+from distify_runtime.watch import frames
 from distify_runtime.watch.mode import Mode
 from distify_runtime.watch.pulse import Pulse
-from distify_runtime.watch.verdict import broken_elsewhere
+from distify_runtime.watch.verdict import broken_elsewhere, say
 
 _EACH = 1.0
 
@@ -47,12 +50,16 @@ class Unanswered(threading.Thread):
                 continue
             pulse = pulse or Pulse()
             if pulse.still() >= self._patience:
-                broken_elsewhere("unanswered", self._said(time.monotonic() - since), self._mode)
+                stack = pulse.stack()
+                say(f"this rank waits:\n{frames.told(stack)}".rstrip())
+                broken_elsewhere(
+                    "unanswered", _said(time.monotonic() - since, frames.last_of_script(stack)), self._mode
+                )
                 return
 
-    @staticmethod
-    def _said(seconds: float) -> str:
-        return (
-            f"rank 0's machine has not answered for {seconds:.0f} s, and this rank waits: that machine, or the network "
-            "between them, is down"
-        )
+
+def _said(seconds: float, line: str) -> str:
+    waits = f"has not answered for {seconds:.0f} s, and this rank waits" + f" at {line}" * bool(line)
+    if has_all_here(os.environ):
+        return f"rank 0 {waits}: that process is stopped, or gone"
+    return f"rank 0's machine {waits}: that machine, or the network between them, is down"
