@@ -170,13 +170,21 @@ def test_one_draw_for_the_whole_batch(lines: str) -> None:
             ["if rt.all_reduce_mean(loss.item()) < best:"],
         ),
         (
+            "    if least is None or loss.item() < least: least = loss.item()\n    if loss.item() > 3 * least: break\n",
+            [
+                "if least is None or rt.all_reduce_mean(loss.item()) < rt.all_reduce_mean(least): least = loss.item()",
+                "global_loss, global_least = rt.all_reduce_mean(loss.item(), 3 * least)",
+                "if global_loss > global_least: break",
+            ],
+        ),
+        (
             "    if loss.item() > 0.5:\n        rate = rate / 2\n    optimizer.param_groups[0]['lr'] = rate\n",
             ["if rt.all_reduce_mean(loss.item()) > 0.5:"],
         ),
     ],
 )
 def test_figures_are_followed_to_where_they_decide(lines: str, after: list[str]) -> None:
-    text = converted(in_epoch(lines).replace("best, start =", "found, rate = [], 0.1\nbest, start ="))
+    text = converted(in_epoch(lines).replace("best, start =", "found, rate, least = [], 0.1, None\nbest, start ="))
     assert all(f"    {line}" in text for line in after), text
 
 

@@ -196,6 +196,13 @@ def test_hooks_of_what_is_not_trained_and_hooks_that_come_later(where: str) -> N
     assert conversion_of(text, options=Options()).strategy is Strategy.SHARDED
 
 
+@pytest.mark.parametrize("given", ["model.named_modules()", "list(model.body.named_modules())"])
+def test_hooks_on_the_parts_of_a_model(given: str) -> None:
+    line = "part.register_full_backward_hook(lambda module, given, out: history.append(out[0].norm().item()))"
+    before = f"model.body = nn.Sequential(model.body, nn.ReLU())\nfor name, part in {given}:\n    {line}\n"
+    assert told(before=before) == (Strategy.SHARED, [line])
+
+
 def test_a_hook_on_all_modules() -> None:
     line = "nn.modules.module.register_module_forward_hook(lambda module, given, out: history.append(out.mean()))"
     assert told(before=line) == (Strategy.SHARED, [line])

@@ -21,12 +21,13 @@ from distify_codemods.interpreter.holding import any_item
 from distify_codemods.libraries import python
 from distify_codemods.objects import Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import CHANCE, Answer, Share, Verdict
+from distify_codemods.origins import CHANCE, Answer, Choice, Share, Verdict
 from distify_codemods.program import Module
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
+_Test = tuple[Event, cst.If | cst.While | cst.IfExp]
 _CHECKS = frozenset(
     f"{library}.{name}" for library in ("torch", "math", "numpy") for name in ("isnan", "isinf", "isfinite")
 )
@@ -63,7 +64,7 @@ def _of_tests(facts: Facts) -> Iterator[Averaging]:
         if isinstance(event.node, (cst.If, cst.While, cst.IfExp)) and differs(facts, event)
     ]
     behind = guarded(facts)
-    decisive = [(event, node) for event, node in tests if matters(facts, event, behind)]
+    decisive = _with_what_chose(tests, [(event, node) for event, node in tests if matters(facts, event, behind)])
     rates = any(
         rate_differs(facts, event) and (event.kind is Kind.STORE or not _is_mean_given(facts, event))
         for event in facts.of_kind(Kind.METHOD, Kind.STORE)
@@ -80,6 +81,19 @@ def _of_tests(facts: Facts) -> Iterator[Averaging]:
                 yield Averaging(event.module, figure, _why_averaged(facts, figure))
             elif reached_alike(facts, event) and not _is_about_a_draw(facts, event, figure):
                 yield Averaging(event.module, figure, "rank 0 decides for all", told=True)
+
+
+def _with_what_chose(tests: list[_Test], decisive: list[_Test]) -> list[_Test]:
+    """Also the tests that chose what these compare: `if loss > 3 * best`, and `if loss < best: best = loss` before."""
+    found = dict.fromkeys(decisive)
+    left = list(found)
+    while left:
+        event, _ = left.pop()
+        sites = {source.site for source in event.value.sources if isinstance(source, Choice)}
+        more = [one for one in tests if one[1] in sites and one not in found]
+        found.update(dict.fromkeys(more))
+        left += more
+    return list(found)
 
 
 def _why_averaged(facts: Facts, figure: cst.BaseExpression) -> str:
@@ -119,7 +133,7 @@ class _Figures:
     ) -> list[cst.BaseExpression] | None:
         """The means that it is decided by; None where something else of one rank goes into it."""
         value = self.facts.value(node)
-        if node in seen or not why_different(self.facts, value.sources | _entries(value)):
+        if node in seen or _is_none(node) or not why_different(self.facts, value.sources | _entries(value)):
             return []
         judged = any(isinstance(obj, Verdict) for obj in value.objs)
         if value.scale is Scale.MEAN and not judged and node not in self.checks:
@@ -194,6 +208,13 @@ def _entries(value: Value) -> Ordered[Obj | str]:
 def _is_nan(node: cst.Comparison) -> bool:
     """`loss != loss`."""
     return len(node.comparisons) == 1 and node.left.deep_equals(node.comparisons[0].comparator)
+
+
+def _is_none(node: cst.BaseExpression) -> bool:
+    """`best is None`: of a figure that is there on all ranks, or on none of them."""
+    operators = [one.operator for one in node.comparisons] if isinstance(node, cst.Comparison) else []
+    asked = isinstance(node, cst.Comparison) and tree.code_of(node.comparisons[-1].comparator) == "None"
+    return asked and len(operators) == 1 and isinstance(operators[0], (cst.Is, cst.IsNot))
 
 
 def _unpacked(node: cst.Call) -> list[cst.BaseExpression]:

@@ -7,7 +7,9 @@ whole when hooks see them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Set
+
+import libcst as cst
 
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Decisions, Link
@@ -17,6 +19,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.inside import core
 from distify_codemods.libraries import torch_nn
 from distify_codemods.naming import brief
+from distify_codemods.objects import External
 from distify_codemods.settled import is_module
 
 
@@ -24,23 +27,38 @@ def links(decisions: Decisions) -> Iterator[Link]:
     facts = decisions.facts
     trained = {part for model in facts.models for part in parts_of(model)}
     last = max((event.number for event in facts.backwards), default=0)
-    for event in facts.of_kind(Kind.METHOD, Kind.CALL) if facts.training_loops else ():
-        hooks = (
-            event.name in torch_nn.HOOKS if event.kind is Kind.METHOD else event.name.startswith(torch_nn.HOOKS_OF_ALL)
-        )
-        if hooks and event.number < last and not _is_gone(facts, event) and not _is_of_another(event, trained):
+    for event in facts.of_kind(Kind.METHOD, Kind.CALL, Kind.ATTRIBUTE) if facts.training_loops else ():
+        puts = event.name.startswith(torch_nn.HOOKS_OF_ALL) if event.kind is Kind.CALL else event.name in torch_nn.HOOKS
+        node = _call_of_unknown(event) if event.kind is Kind.ATTRIBUTE else event.node
+        if node is None or not puts or event.number > last:
+            continue
+        if not _is_gone(facts, event) and not _is_of_another(event, trained):
             yield Link(
-                event.module, event.node,
-                f"`{brief(event.node)}` has a function called in each pass, which would see a rank's own samples, or "
+                event.module, node,
+                f"`{brief(node)}` has a function called in each pass, which would see a rank's own samples, or "
                 "gradients that are not averaged yet",
                 "a hook that is removed before training, or work that is done in the loop, is no obstacle",
             )  # fmt: skip
 
 
-def _is_of_another(event: Event, trained: Collection[Obj]) -> bool:
+def _call_of_unknown(event: Event) -> cst.Call | None:
+    """`part.register_hook(f)`, where it is not known what `part` is: nothing else is told of such a call."""
+    called = event.module.parents.get(event.node)
+    return called if isinstance(called, cst.Call) and called.func is event.node and not event.receiver.objs else None
+
+
+def _is_of_another(event: Event, trained: Set[Obj]) -> bool:
     """Whether it is put on a module that is known, and no part of what is trained: a frozen teacher."""
     owners = [core(obj) for obj in event.receiver.objs]
-    return bool(owners) and all(is_module(one) and one not in trained for one in owners)
+    return bool(owners) and all(is_module(one) and trained.isdisjoint(_with_wholes(one)) for one in owners)
+
+
+def _with_wholes(obj: Obj) -> Iterator[Obj]:
+    """A module, and what it is a part of: one of those that `model.named_modules()` gives."""
+    one: Obj | None = obj
+    while one is not None:
+        yield core(one)
+        one = one.whole if isinstance(one, External) else None
 
 
 def _is_gone(facts: Facts, hook: Event) -> bool:
