@@ -69,6 +69,28 @@ def test_no_figure_of_a_rank_is_kept_where_the_loss_is_that_of_whole_batches() -
     assert told == ["no figure of a rank's own samples is kept"]
 
 
+METER = """\
+class Meter:
+    def __init__(self):
+        self.sum, self.count, self.values = 0.0, 0, []
+
+    def update(self, value, n):
+        self.sum += value * n
+        self.count += n
+        self.values.append(value)
+
+
+meter = Meter()
+"""
+
+
+def test_samples_of_a_gathered_batch_are_counted_once() -> None:
+    """Its size is told for the samples of all ranks: what is not gathered itself need not be."""
+    loop = with_loss(LOOP, GATHERED["pairs"][0]) + "        meter.update(loss.item(), x.size(0))\n"
+    text = converted(script(imports=LIBRARY, setup=METER, loop=loop))
+    assert "        meter.update(loss.item(), x.size(0) * rt.world_size())\n" in text
+
+
 OUT = "model(x)"
 CLASSES = "y.argmax(1)"
 

@@ -9,6 +9,7 @@ from tests.rules.scripts import conversion_of
 
 SCRIPT = """\
 import os
+import random
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
@@ -75,6 +76,7 @@ def told(item: str = "pass", transform: str = "pass", helper: str = "pass") -> t
         "self.hits[i] = self.hits[i] + 1",
         "i = next(self.order) % 64",
         "i = self.seen.pop() if self.seen else i",
+        "random.shuffle(self.hits)",
     ],
 )
 def test_what_is_counted_and_what_comes_next(line: str) -> None:
@@ -88,6 +90,18 @@ def test_the_sample_before() -> None:
 
 def test_a_count_that_depends_on_the_index() -> None:
     assert told(item="if i == 63:\n    self.calls += 1") == (Strategy.SHARED, ["self.calls += 1"])
+
+
+@pytest.mark.parametrize("helper", ["self.order = torch.randperm(64).tolist()", "self.calls, self.order = 0, None"])
+def test_what_only_the_rank_does_that_is_asked_for_the_last_sample(helper: str) -> None:
+    line = "if i == len(self) - 1: self._count()"
+    assert told(item=line, helper=helper) == (Strategy.SHARED, [line])
+
+
+def test_what_is_made_where_it_is_not_there_yet() -> None:
+    lines = "if self.file is None and i >= 0:\n    self._count()"
+    helper = "if self.file is None: self.file = open(os.devnull)"
+    assert told(item=lines, helper=helper) == (Strategy.SHARDED, [])
 
 
 def test_a_transform_that_grows_weaker_and_a_method_of_the_data_set() -> None:

@@ -24,7 +24,7 @@ from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.libraries import meters
 from distify_codemods.objects import Mapping, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import Shape, Share, Verdict
+from distify_codemods.origins import Shape, Share, Verdict, Whole
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.scale import Scale
@@ -164,6 +164,8 @@ class _Search:
         if isinstance(node, _NOT_ALWAYS) or node in self.done or node in own:
             return
         value = self.facts.value(node) if isinstance(node, cst.BaseExpression) else Value()
+        if self._is_of_all(value):
+            return
         if self._is_cut(node, value):
             for child in self._parts(node):
                 yield from self._figures(child, module, own, seen)
@@ -225,7 +227,7 @@ class _Search:
             return False
         if isinstance(node, cst.BaseExpression):
             value = self.facts.value(node)
-            if value.scale is Scale.REDUCED:
+            if value.scale is Scale.REDUCED or self._is_of_all(value):
                 return False  # of all ranks, whatever it is made of
             if not isinstance(node, _MADE_OF_PARTS) and self._differs(value):
                 return True
@@ -247,6 +249,10 @@ class _Search:
 
     def _dealt(self, node: cst.BaseExpression) -> set[Obj]:
         return set(dealt_by(self.facts.value(node).sources))
+
+    def _is_of_all(self, value: Value) -> bool:
+        """`x.size(0)` of a batch of which something is gathered: it is told for all samples there."""
+        return any(isinstance(one, Whole) for one in value.sources) and not self._differs(value)
 
     def _differs(self, value: Value) -> bool:
         return bool(self.facts.shares_of_training(value))

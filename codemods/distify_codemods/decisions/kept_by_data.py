@@ -7,7 +7,7 @@ What is kept for an index (a cache), or made once (an open file), is the same wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 import libcst as cst
 
@@ -18,6 +18,7 @@ from distify_codemods.decisions.made_for_samples import functions_of, makers
 from distify_codemods.decisions.of_before import ASSIGNMENTS, Assignment, may_be_of_before, names_of_others, reads_of
 from distify_codemods.facts import Facts
 from distify_codemods.naming import brief
+from distify_codemods.objects import Function
 from distify_codemods.program import Module
 
 _ADDING = frozenset("append appendleft extend add insert update".split())
@@ -26,37 +27,62 @@ _SAME = (cst.Equal, cst.NotEqual, cst.In, cst.NotIn)
 
 
 def links(facts: Facts) -> Iterator[Link]:
-    functions = dict.fromkeys(function for obj in makers(facts) for function in functions_of(obj))
-    for function in functions:
-        if function.module is not None and isinstance(function.node, cst.FunctionDef):
-            for node in _Keeping(function.module, function.node).found():
-                yield Link(
-                    function.module, node,
-                    f"`{brief(node)}` keeps something of the samples that are asked for, which are a rank's own",
-                    "what follows from a sample's index is the same whoever asks for it",
-                )  # fmt: skip
+    found = dict.fromkeys(
+        (function.module, node) for obj in makers(facts) for function, node in _kept(list(functions_of(obj)))
+    )  # fmt: skip
+    for module, node in found:
+        if module is not None:
+            yield Link(
+                module, node,
+                f"`{brief(node)}` keeps something of the samples that are asked for, which are a rank's own",
+                "what follows from a sample's index is the same whoever asks for it",
+            )  # fmt: skip
+
+
+def _kept(functions: list[Function]) -> Iterator[tuple[Function, cst.CSTNode]]:
+    """What the methods of one object keep."""
+    own = [
+        _Keeping(one, one.module, one.node) for one in functions
+        if one.module is not None and isinstance(one.node, cst.FunctionDef)
+    ]  # fmt: skip
+    setting = {one.name for one in own if any(one.stores())}
+    for keeping in own:
+        for node in keeping.found(setting):
+            yield keeping.function, node
 
 
 class _Keeping:
     """In one function, which is called for a sample."""
 
-    def __init__(self, module: Module, function: cst.FunctionDef) -> None:
-        self._module, self._function = module, function
-        self._given = [one.name.value for one in parameters_of(function)]
+    def __init__(self, function: Function, module: Module, node: cst.FunctionDef) -> None:
+        self.function, self.name = function, node.name.value
+        self._module, self._node = module, node
+        self._given = [one.name.value for one in parameters_of(node)]
         self._own = self._given[0] if self._given else ""
-        self._others = names_of_others(function)
+        self._others = names_of_others(node)
         self._of_a_sample = set(self._given[1:])
-        for node in tree.walk(function.body):
-            if isinstance(node, ASSIGNMENTS) and node.value is not None and self._follows_from_a_sample(node.value):
-                self._of_a_sample.update(name for one in tree.targets(node) for name in tree.target_names(one))
+        for one in tree.walk(node.body):
+            if isinstance(one, ASSIGNMENTS) and one.value is not None and self._follows_from_a_sample(one.value):
+                self._of_a_sample.update(name for target in tree.targets(one) for name in tree.target_names(target))
 
-    def found(self) -> Iterator[cst.CSTNode]:
-        for node in tree.walk(self._function.body):
+    def stores(self) -> Iterator[Assignment]:
+        """What sets an attribute anew, other than what is looked up, or was not there yet."""
+        for node in tree.walk(self._node.body):
+            if isinstance(node, ASSIGNMENTS) and not isinstance(node, cst.AugAssign) and node.value is not None:
+                leaves = [leaf for one in tree.targets(node) for leaf in tree.leaves(one)]
+                names = {tree.code_of(one) for one in leaves if isinstance(one, cst.Attribute) and self._lasts(one)}
+                asked = {tree.code_of(one) for test in self._tests(node) for one in _expressions(test)}
+                if names and names.isdisjoint(asked):
+                    yield node
+
+    def found(self, setting: Set[str]) -> Iterator[cst.CSTNode]:
+        """setting: methods of the same object that set something anew."""
+        for node in tree.walk(self._node.body):
             if isinstance(node, ASSIGNMENTS) and node.value is not None:
                 leaves = [leaf for one in tree.targets(node) for leaf in tree.leaves(one)]
                 kept = any(self._lasts(leaf) and self._is_kept(node, leaf) for leaf in leaves)
             else:
-                kept = isinstance(node, cst.Call) and self._changes(node)
+                kept = isinstance(node, cst.Call) and (self._changes(node) or self._is_at_some_samples(node, setting))
             if kept and not self._is_looked_up(node):
                 yield node
 
@@ -74,7 +100,7 @@ class _Keeping:
         if isinstance(place, cst.Subscript) or node.value is None or not self._follows_from_a_sample(node.value):
             return False
         return any(
-            may_be_of_before(self._module, one, place) for one in reads_of(self._module, place, self._function)
+            may_be_of_before(self._module, one, place) for one in reads_of(self._module, place, self._node)
         )  # fmt: skip
 
     def _changes(self, call: cst.Call) -> bool:
@@ -84,17 +110,28 @@ class _Keeping:
             return self._lasts(holder) and may_be_of_before(self._module, call, holder)
         if not isinstance(call.func, cst.Attribute):
             return False
+        if call.func.attr.value == "shuffle" and call.args:
+            return self._lasts(call.args[0].value) and may_be_of_before(self._module, call, call.args[0].value)
         holder, name = call.func.value, call.func.attr.value
         adds = name in _ADDING and any(self._follows_from_a_sample(one.value) for one in call.args)
         return (adds or name in _TAKING) and self._lasts(holder) and may_be_of_before(self._module, call, holder)
+
+    def _is_at_some_samples(self, call: cst.Call, setting: Set[str]) -> bool:
+        """`if index == len(self) - 1: self.reshuffle()`: only the rank that is asked for that sample does."""
+        own = isinstance(call.func, cst.Attribute) and tree.code_of(call.func.value) == self._own
+        if not own or not isinstance(call.func, cst.Attribute) or call.func.attr.value not in setting:
+            return False
+        return any(map(self._follows_from_a_sample, self._tests(call)))
+
+    def _tests(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
+        return [one.test for one in self._module.enclosing(node) if isinstance(one, cst.If)]
 
     def _follows_from_a_sample(self, value: cst.BaseExpression) -> bool:
         return not self._of_a_sample.isdisjoint(tree.names(value))
 
     def _is_looked_up(self, node: cst.CSTNode) -> bool:
         """`if index != self.index: self.index, self.rows = index, load(index)`: what is kept is known by its index."""
-        tests = [one.test for one in self._module.enclosing(node) if isinstance(one, cst.If)]
-        compared = [one for test in tests for one in tree.walk(test) if isinstance(one, cst.Comparison)]
+        compared = [one for test in self._tests(node) for one in tree.walk(test) if isinstance(one, cst.Comparison)]
         return any(
             isinstance(target.operator, _SAME) for one in compared for target in one.comparisons
             if self._follows_from_a_sample(one) and any(map(self._lasts, _expressions(one)))
