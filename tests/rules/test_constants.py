@@ -66,7 +66,7 @@ def test_the_run_is_as_without_it() -> None:
         ('np.save("a.npy", [1])\n', f'{ON_MAIN}    np.save("a.npy", [1])\n'),
         ('with open("a", "w") as file:\n    file.write("x")\n',
          f'{ON_MAIN}    with open("a", "w") as file:\n        file.write("x")\n'),
-        ('os.makedirs("a")\n', 'os.makedirs("a", exist_ok=True)\n'),
+        ('os.makedirs("a")\n', 'rt.call_on_main_process(os.makedirs, "a")\n'),
         ('log = SummaryWriter("a")\nlog.add_scalar("a", 1)\n',
          'log = rt.main_process_only(SummaryWriter)("a")\nlog.add_scalar("a", 1)\n'),
         ("print(model.weight)\n", "print(model.module.weight)\n"),

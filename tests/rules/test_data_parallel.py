@@ -401,3 +401,30 @@ def test_what_is_not_always_in_it_is_walked_through_as_it_is(model: str) -> None
     walk = "print(list(model.children())[0])\n"
     text = converted(script(model=model, after=walk))
     assert "print(list(model.module.children())[0])\n" in text
+
+
+DERIVED = """
+class Parallel(nn.DataParallel):
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.module, name)
+
+
+"""
+
+
+def test_a_class_derived_from_it() -> None:
+    """It hands out batches in a way of its own, over all GPUs that the process sees."""
+    after = 'torch.save(model.module.state_dict(), "a.pt")\n'
+    new = converted(script(imports=IMPORTS + DERIVED, model=f"{MODEL}model = Parallel(model)\n", after=after))
+    assert "Parallel(model)" not in new.replace("DistributedDataParallel(model", "")
+    assert new.endswith('if rt.is_main_process():\n    torch.save(model.module.state_dict(), "a.pt")\n')
+    assert new.count("DistributedDataParallel(model") == 1
+
+
+def test_a_class_derived_from_it_that_does_more_stays() -> None:
+    derived = "class Parallel(nn.DataParallel):\n    def forward(self, x):\n        return 2 * super().forward(x)\n\n\n"
+    before = script(imports=IMPORTS + derived, model=f"{MODEL}model = Parallel(model)\n")
+    assert blocked(before) or "Parallel(model)\n" in converted(before)

@@ -86,22 +86,36 @@ def test_open_file_as_a_whole(block: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ('os.makedirs("out")\n', 'os.makedirs("out", exist_ok=True)\n'),
-        ('os.makedirs("out", exist_ok=False)\n', 'os.makedirs("out", exist_ok=True)\n'),
-        ('os.makedirs("out", 0o777, False)\n', 'os.makedirs("out", 0o777, True)\n'),
         ('if not os.path.exists("out"): os.makedirs("out")\n',
          'if not os.path.exists("out"): os.makedirs("out", exist_ok=True)\n'),
-        ('os.makedirs(\n    "out",\n    mode=0o777,  # all\n)\n',
-         'os.makedirs(\n    "out",\n    mode=0o777,  # all\n    exist_ok=True,\n)\n'),
-        ('from pathlib import Path\nPath("out").mkdir()\n',
-         'from pathlib import Path\nPath("out").mkdir(exist_ok=True)\n'),
-        ('from pathlib import Path\nPath("out").mkdir(parents=True)\n',
-         'from pathlib import Path\nPath("out").mkdir(parents=True, exist_ok=True)\n'),
-        ("from os import makedirs as make\nmake('out', 0o777, False)\n",
-         "from os import makedirs as make\nmake('out', 0o777, True)\n"),
+        ('if not os.path.isdir("out"):\n    os.makedirs("out", 0o777, False)\n',
+         'if not os.path.isdir("out"):\n    os.makedirs("out", 0o777, True)\n'),
+        ('if not os.path.exists("out"):\n    os.makedirs(\n        "out",\n        mode=0o777,  # all\n    )\n',
+         'if not os.path.exists("out"):\n    os.makedirs(\n        "out",\n        mode=0o777,  # all\n'
+         '        exist_ok=True,\n    )\n'),
+        ('from pathlib import Path\nif not Path("out").is_dir(): Path("out").mkdir(parents=True)\n',
+         'from pathlib import Path\nif not Path("out").is_dir(): Path("out").mkdir(parents=True, exist_ok=True)\n'),
+        ('try:\n    os.makedirs("out")\nexcept OSError:\n    pass\n',
+         'try:\n    os.makedirs("out", exist_ok=True)\nexcept OSError:\n    pass\n'),
     ],
 )  # fmt: skip
-def test_folders(before: str, after: str) -> None:
+def test_folders_that_may_be_there(before: str, after: str) -> None:
+    assert converted(script(imports=TOOLS, after=before)) == distributed(imports=TOOLS, after=after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('os.makedirs("out")\n', 'rt.call_on_main_process(os.makedirs, "out")\n'),
+        ('os.makedirs("out", exist_ok=False)\n', 'rt.call_on_main_process(os.makedirs, "out", exist_ok=False)\n'),
+        ("from os import makedirs as make\nmake('out', 0o777, False)\n",
+         "from os import makedirs as make\nrt.call_on_main_process(make, 'out', 0o777, False)\n"),
+        ('from pathlib import Path\nPath("out").mkdir(parents=True)\n',
+         'from pathlib import Path\nrt.call_on_main_process(Path("out").mkdir, parents=True)\n'),
+    ],
+)  # fmt: skip
+def test_folders_that_must_not_be_there(before: str, after: str) -> None:
+    """The script ends where an earlier run's results would be overwritten, and so do all ranks."""
     assert converted(script(imports=TOOLS, after=before)) == distributed(imports=TOOLS, after=after)
 
 
@@ -306,7 +320,7 @@ with (args.out / "a.json").open("w") as file:
     json.dump({}, file)
 file = (args.out / f"{1}.log").open("a")
 """
-    expected = """args.out.mkdir(parents=True, exist_ok=True)
+    expected = """rt.call_on_main_process(args.out.mkdir, parents=True)
 if rt.is_main_process():
     with (args.out / "a.json").open("w") as file:
         json.dump({}, file)

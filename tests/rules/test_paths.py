@@ -40,7 +40,7 @@ ON_MAIN = "if rt.is_main_process():\n"
     ("before", "after"),
     [
         ('os.makedirs("runs/" + str(time.time()))\n',
-         'os.makedirs("runs/" + str(rt.from_main_process(time.time())), exist_ok=True)\n'),
+         'rt.call_on_main_process(os.makedirs, "runs/" + str(time.time()))\n'),
         ('os.makedirs(os.path.join("runs", datetime.now().strftime("%H")), exist_ok=True)\n',
          'os.makedirs(os.path.join("runs", rt.from_main_process(datetime.now().strftime("%H"))), exist_ok=True)\n'),
         ('os.makedirs(f"runs/{uuid.uuid4().hex}", exist_ok=True)\n',
@@ -76,7 +76,7 @@ os.makedirs(settings.folder["path"])
 """
     new = converted(script(imports=TOOLS, setup=setup))
     made = 'settings = Settings(rt.from_main_process(time.strftime("%H")))\n'
-    assert f'{GROUP}{made}os.makedirs(settings.folder["path"], exist_ok=True)\n' in new
+    assert f'{GROUP}{made}rt.call_on_main_process(os.makedirs, settings.folder["path"])\n' in new
     assert new.count(GROUP) == 1
 
 
@@ -257,7 +257,8 @@ def test_a_folder_is_made_anew_once_the_old_one_is_gone() -> None:
     setup = 'if os.path.exists("run"):\n    shutil.rmtree("run")\nos.makedirs("run")\nos.makedirs("run/best")\n'
     new = converted(script(imports=tools, setup=setup))
     removed = 'if rt.is_main_process():\n    if os.path.exists("run"):\n        shutil.rmtree("run")\n'
-    made = 'rt.barrier()\nos.makedirs("run", exist_ok=True)\nos.makedirs("run/best", exist_ok=True)\n'
+    call = "rt.call_on_main_process(os.makedirs"
+    made = f'rt.barrier()\n{call}, "run")\n{call}, "run/best")\n'
     assert removed + made in new
     assert new.count("barrier") == 1
 

@@ -9,7 +9,7 @@ import libcst as cst
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import attributes, definitions, holding, optimizers, rebinding, records, summaries
-from distify_codemods.libraries import python, torch_data
+from distify_codemods.libraries import distributed, python, torch_data
 from distify_codemods.objects import (
     Arguments,
     Bound,
@@ -170,6 +170,9 @@ def store(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTN
 
 
 def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CSTNode) -> Value:
+    wrap = next((name for name in cls.libraries if name in distributed.AROUND), None)
+    if wrap is not None and all(cls.member(name) is None for name in ("__new__", "__init__", "__call__", "forward")):
+        return machine.call_reference(wrap, arguments, node)  # how it hands out a batch is its own, no more
     obj = machine.made(Instance, node, cls, of=cls)
     maker = _inherited(machine, cls, cls, "__new__", None)
     made = _newly_made(machine, maker, cls, arguments, node) if maker is not None else [obj]

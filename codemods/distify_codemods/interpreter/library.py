@@ -272,7 +272,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
     **iterators.FUNCTIONS,
     **kinds.FUNCTIONS,
     **dict.fromkeys(
-        (torch_nn.DATA_PARALLEL, *distributed.WRAPS),
+        distributed.AROUND,
         lambda machine, arguments, node: _wrap(machine, arguments, node, ours=False),
     ),
     parallel.COUNT: lambda machine, arguments, node: external(machine, parallel.COUNT, arguments, node),

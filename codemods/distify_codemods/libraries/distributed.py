@@ -11,6 +11,8 @@ WRAPS = (
     "torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.DistributedDataParallelCPU",
     "apex.parallel.DistributedDataParallel",
 )  # fmt: skip
+#: Classes that go around a model: who derives from them hands out batches in a way of its own.
+AROUND = ("torch.nn.DataParallel", *WRAPS)
 #: Starts the ranks by itself.
 SPAWN = "torch.multiprocessing.spawn"
 #: What may be missing of a script that calls them; nothing is of one that calls anything else for it.

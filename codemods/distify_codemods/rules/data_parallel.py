@@ -9,7 +9,7 @@ from distify_codemods.arguments import bound
 from distify_codemods.decisions.prefixes import holder
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
-from distify_codemods.libraries import distributed, torch_nn
+from distify_codemods.libraries import distributed
 from distify_codemods.libraries.parallel import WALKS
 from distify_codemods.naming import brief
 from distify_codemods.plan import Rewrite
@@ -22,7 +22,7 @@ from distify_codemods.rules.replica_inputs import are_moved
 
 CODE = "OLD01"
 #: Those of the script's own, of one process and of many.
-_WRAPS = (torch_nn.DATA_PARALLEL, *distributed.WRAPS)
+_WRAPS = distributed.AROUND
 _MOVING = "nn.DataParallel moved what the model is called with to its GPU"
 _REASON = "one process per GPU takes the place of one process for all of them"
 

@@ -28,6 +28,10 @@ CODE = "OUT03"
 BY_ITSELF = "what the script opens under a test of the rank is not opened by the others"
 
 
+#: What asks whether a folder is there.
+_ASKING = frozenset("exists isdir is_dir lexists access listdir".split())
+
+
 def run(context: Context) -> None:
     found = False
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD):
@@ -158,7 +162,7 @@ def _makedirs(context: Context, event: Event) -> bool:
         return False
     if not context.editable(module, node, "a folder is made"):
         return True
-    if _is_minded(event) and not context.comes_on_main(event):
+    if (_is_minded(event) or not _may_be_there(event)) and not context.comes_on_main(event):
         if context.call_for_all(module, node, "one rank makes the folder; all hear of it if that fails"):
             context.applied("rank 0 makes the folder", module, node)
         return True
@@ -166,6 +170,21 @@ def _makedirs(context: Context, event: Event) -> bool:
     context.plan(module).set_keyword(node, "exist_ok", "True", CODE, reason)
     context.applied("making a folder survives a race", module, node)
     return True
+
+
+def _may_be_there(event: Event) -> bool:
+    """Whether the script goes on where the folder is there already: it asks before, or passes over what fails."""
+    around = event.module.enclosing(event.node)
+    function = next((number for number, one in enumerate(around) if isinstance(one, cst.FunctionDef)), len(around))
+    tests = [one.test for one in around[:function] if isinstance(one, (cst.If, cst.While))]
+    asks = any(
+        isinstance(one, (cst.Name, cst.Attribute)) and _name(one) in _ASKING for t in tests for one in tree.walk(t)
+    )
+    return asks or any(isinstance(one, cst.Try) for one in around[:function])
+
+
+def _name(node: cst.Name | cst.Attribute) -> str:
+    return node.value if isinstance(node, cst.Name) else node.attr.value
 
 
 def _is_minded(event: Event) -> bool:
@@ -296,7 +315,8 @@ RULE = Rule(
     code=CODE,
     name="files",
     why="Processes that write one file at once corrupt it; N copies of a log or a run are no log.",
-    safety="Statements that only write go under a guard, folders are made so that a race does not matter. Objects that "
+    safety="Statements that only write go under a guard. A folder that may be there is made so that a race does not "
+    "matter; one that must not be there is made by rank 0, and all ranks hear if it is. Objects that "
     "keep writing (TensorBoard, open files, experiment trackers) are left to a person.",
     run=run,
     pitfalls=(15, 16, 48),
@@ -304,10 +324,11 @@ RULE = Rule(
         Example(
             torch="import json\nimport os\n\n{torch}",
             end="""
-            - os.makedirs("runs")
+              if not os.path.exists("runs"):
+            -     os.makedirs("runs")
             - with open("runs/last.json", "w") as file:
             -     json.dump({"epochs": 3}, file)
-            + os.makedirs("runs", exist_ok=True)
+            +     os.makedirs("runs", exist_ok=True)
             + if rt.is_main_process():
             +     with open("runs/last.json", "w") as file:
             +         json.dump({"epochs": 3}, file)

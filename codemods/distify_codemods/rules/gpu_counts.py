@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.events import Kind
-from distify_codemods.libraries import distributed, torch_nn
+from distify_codemods.libraries import distributed
 from distify_codemods.libraries.parallel import COUNT
 from distify_codemods.objects import External
 from distify_codemods.program import Module
@@ -122,7 +122,7 @@ def _statement_matters(context: Context, statement: cst.CSTNode) -> bool:
 
 
 def _wraps(context: Context, value: cst.BaseExpression) -> bool:
-    return any(event.node is value for event in context.facts.calls(torch_nn.DATA_PARALLEL, *distributed.WRAPS))
+    return any(event.node is value for event in context.facts.calls(*distributed.AROUND))
 
 
 def _is_reckoned_with(context: Context, module: Module, node: cst.BaseExpression) -> bool:

@@ -263,7 +263,7 @@ RULE = Rule(
             - folder = time.strftime("runs/%H-%M-%S")
             - os.makedirs(folder)
             + folder = rt.from_main_process(time.strftime("runs/%H-%M-%S"))
-            + os.makedirs(folder, exist_ok=True)
+            + rt.call_on_main_process(os.makedirs, folder)
             """,
             end="""
             - torch.save(model.state_dict(), f"{folder}/model.pt")
@@ -293,7 +293,7 @@ RULE = Rule(
             + while rt.from_main_process(os.path.exists(f"runs/{number}")):
                   number += 1
             - os.makedirs(f"runs/{number}")
-            + os.makedirs(f"runs/{number}", exist_ok=True)
+            + rt.call_on_main_process(os.makedirs, f"runs/{number}")
             """,
         ),
         LeftAlone(torch="import time\n{torch}", group="start = time.time()", end="print(time.time() - start)"),
