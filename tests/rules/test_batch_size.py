@@ -174,18 +174,29 @@ def test_as_many_of_something_else_as_a_batch_has_samples(sample: str, reason: s
     assert reason == "" or conversion.strategy is Strategy.SHARED
 
 
-@pytest.mark.parametrize(("size", "share"), [(16, "4 samples"), (6, "a single one"), (2, "none")])
-def test_too_small_for_several_ranks(size: int, share: str) -> None:
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (16, "of a batch of 16, each of 4 ranks gets 4 samples: too few to be worth it"),
+        (6, "of a batch of 6, each of 2 ranks gets 3 samples: too few to be worth it"),
+        (2, "of a batch of 2, each of 2 ranks gets a single sample: too few to be worth it"),
+        (9, "a batch of 9 does not divide by 2 or by 4 ranks, and on so many the run ends where the loader is made: it "
+            "divides by 3 ranks; 8 or 10 samples would do"),
+        (127, "a batch of 127 does not divide by 2 or by 4 ranks, and on so many the run ends"),
+    ],
+)  # fmt: skip
+def test_too_small_for_several_ranks_or_not_to_be_divided(size: int, said: str) -> None:
     before = script(loader=f"loader = DataLoader(data, batch_size={size}, shuffle=True)\n")
     (advice,) = findings("BATCH01", before, Level.ADVICE)
-    assert advice.message.startswith(f"of a batch of {size}, each of 4 ranks gets {share}: too few to be worth it")
+    assert advice.message.startswith(said)
     assert f"--scale linear keeps {size} on each rank" in advice.message
     kept = conversion_of(before, options=Options(scale="linear"))
     assert not [one for one in kept.of(Level.ADVICE) if one.code == "BATCH01"]
 
 
-def test_large_enough_for_several_ranks() -> None:
-    before = script(loader="loader = DataLoader(data, batch_size=32, shuffle=True)\n")
+@pytest.mark.parametrize("size", [30, 32])
+def test_large_enough_for_several_ranks(size: int) -> None:
+    before = script(loader=f"loader = DataLoader(data, batch_size={size}, shuffle=True)\n")
     assert findings("BATCH01", before, Level.ADVICE) == []
 
 
@@ -272,7 +283,8 @@ def test_fewer_samples_than_ranks_are_told(loader: str, setup: str, unless: str)
     assert message.startswith(f"{unless}a batch has {size} samples, and so there is work for {size} ranks at most: ")
     assert not _told_of_few_samples(loader, setup, strategy="shared", scale="linear")
     (message,) = _told_of_few_samples(loader, setup, strategy="sharded")
-    assert message.startswith(f"{unless}of a batch of {size}, each of 4 ranks gets ")
+    few = "a batch of 7 does not divide by 2 or by 4 ranks" if size == 7 else "of a batch of 2, each of 2 ranks gets "
+    assert message.startswith(f"{unless}{few}")
 
 
 @pytest.mark.parametrize(

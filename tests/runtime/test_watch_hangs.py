@@ -68,6 +68,13 @@ for epoch in range(2):
                 os.kill(os.getpid(), signal.SIGSTOP)
             if case == "slow worker" and rank == 1:
                 time.sleep(3)  # less than the time given
+if case == "window":
+    if rank == 0:
+        sys.path.insert(0, folder)
+        import pyplot
+
+        pyplot.show()
+    rt.barrier()
 rt.rank_zero_print("trained", step)
 """
 
@@ -151,6 +158,14 @@ def test_a_rank_that_is_stopped_from_outside_ends_the_run(stopped: int, said: st
     assert told in done.stderr.splitlines()[-3], done.stderr
     assert done.stderr.splitlines()[-1].strip() == "os.kill(os.getpid(), signal.SIGSTOP)"
     assert_nothing_runs(tmp_path / "ran")
+
+
+def test_a_window_is_waited_for_until_somebody_closes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISTIFY_HANG_TIMEOUT", "4")
+    (tmp_path / "pyplot.py").write_text("import time\ndef show():\n    time.sleep(12)\n")
+    for ended in run_script(TRAIN, "window", str(tmp_path), fresh=True):
+        assert (ended.code, "distify" in ended.err) == (0, False), ended.err
+    assert_nothing_runs(tmp_path)
 
 
 def test_a_rank_that_is_slow_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,13 +80,26 @@ def _advise(context: Context, decision: LoaderDecision) -> None:
     few = {_few_samples(context.facts, loader) for loader in decision.loaders}
     if size is None and len(few) == 1 and (found := few.pop()):
         unless, size = found
-    if type(size) is int and 1 < size < _FEW * _RANKS:
-        share = f"{size // _RANKS} samples" if size >= 2 * _RANKS else "a single one" if size >= _RANKS else "none"
-        context.advice(
-            f"{unless}of a batch of {size}, each of {_RANKS} ranks gets {share}: too few to be worth it, unless a "
-            f"sample is much work; --scale linear keeps {size} on each rank, and scales the learning rate",
-            decision.module, decision.node,
-        )  # fmt: skip
+    if type(size) is int and size > 1 and (said := _of_few(size)):
+        context.advice(f"{unless}{said}", decision.module, decision.node)
+
+
+def _of_few(size: int) -> str:
+    """What is to be said of a batch of so many samples on as many ranks as a machine often has devices."""
+    linear = f"--scale linear keeps {size} on each rank, and scales the learning rate"
+    ranks = next((one for one in (_RANKS, 2) if size % one == 0), None)
+    if ranks is None:
+        others = [one for one in range(3, min(size, _MOST_RANKS) + 1) if size % one == 0]
+        fit = f"it divides by {' and '.join(map(str, others))} ranks; " if others else ""
+        return (
+            f"a batch of {size} does not divide by 2 or by {_RANKS} ranks, and on so many the run ends where the "
+            f"loader is made: {fit}{size - 1} or {size + 1} samples would do; {linear}"
+        )
+    if size >= _FEW * ranks:
+        return ""
+    share = "a single sample" if size == ranks else f"{size // ranks} samples"
+    few = f"of a batch of {size}, each of {ranks} ranks gets {share}: too few to be worth it"
+    return f"{few}, unless a sample is much work; {linear}"
 
 
 def _few_samples(facts: Facts, loader: Loader) -> tuple[str, int] | None:

@@ -96,8 +96,8 @@ def _windows(context: Context) -> None:
         waits = block is None or block.constant() is not False
         if waits and any(_comes_behind(one, event) for one in meetings):
             return context.advice(
-                "until somebody closes this window, rank 0 stays here and the others wait for it: after the time of "
-                "`--hang-timeout` the run ends as one that hangs; show it at the end, or with `block=False`",
+                "until somebody closes this window, rank 0 stays here and the others wait for it: show it at the end, "
+                "or with `block=False`",
                 event.module, event.node,
             )  # fmt: skip
 

@@ -53,6 +53,11 @@ def told(stack: list[traceback.FrameSummary]) -> str:
     return "".join(traceback.format_list(lines[-_MOST_LINES:]))
 
 
+def shows_a_window(stack: list[traceback.FrameSummary]) -> bool:
+    """Whether somebody has to close a figure before this goes on."""
+    return any(one.name == "show" and os.path.basename(one.filename) == "pyplot.py" for one in stack)
+
+
 def told_of(error: BaseException) -> str:
     """`RuntimeError: out of memory (train.py:12)`: of the line that is being run."""
     said = (str(error).splitlines() or [""])[0]

@@ -86,6 +86,7 @@ class Waiting(threading.Thread):
             "meets": uneven.meets(),
             "line": frames.last_of_script(stack),
             "stack": frames.told(stack),
+            "window": frames.shows_a_window(stack),
             "met": communicator.last_met(),
             "recorded": recorder.last() if still > _RECORDED_AFTER else "",
         }
@@ -103,6 +104,8 @@ class Waiting(threading.Thread):
         if (self._board.rank and 0 not in gone) or len(notes) < self._board.ranks:
             return
         still = min(max(note["still"], silent[rank] if rank in gone else 0.0) for rank, note in notes.items())
+        if any(note["window"] for note in notes.values()):
+            return  # one process would wait as well
         if still < _SAID_AFTER:
             self._told = False
         elif not self._told:
