@@ -47,15 +47,15 @@ if TYPE_CHECKING:
 
 
 def evaluate_call(machine: Machine, node: cst.Call) -> Value:
-    callee = _without_forward(node, machine.evaluate(node.func))
+    callee = _without_forward(machine, node, machine.evaluate(node.func))
     arguments = _arguments(machine, node)
     if not callee.objs:
         return forms.by_chance(library.unknown_call(machine, callee, arguments, node))
     return call(machine, callee, arguments, node)
 
 
-def _without_forward(node: cst.Call, callee: Value) -> Value:
-    """`net.forward(x)` is `net(x)`."""
+def _without_forward(machine: Machine, node: cst.Call, callee: Value) -> Value:
+    """`net.forward(x)` is `net(x)`; `super().forward(x)` is what a library's layer is called with."""
     if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "forward":
         return callee
     nets: list[Obj] = []
@@ -63,8 +63,17 @@ def _without_forward(node: cst.Call, callee: Value) -> Value:
         if isinstance(obj, Bound) and _is_a_module(obj.receiver):
             nets.append(obj.receiver)
         elif isinstance(obj, Method) and obj.receiver is not None:
-            nets += [one for one in obj.receiver.objs if isinstance(one, (Instance, External, Wrapped))]
+            nets += [
+                _of_its_base(machine, one)
+                for one in obj.receiver.objs if isinstance(one, (Instance, External, Wrapped))
+            ]  # fmt: skip
     return callee.of(nets) if nets else callee
+
+
+def _of_its_base(machine: Machine, obj: Instance | External | Wrapped) -> Obj:
+    """Of an object whose class has a `forward` of its own, a method of that name is the base's."""
+    own = isinstance(obj, Instance) and obj.of is not None and obj.of.member("forward") is not None
+    return (classes.inherited_layer(machine, obj) if own and isinstance(obj, Instance) else None) or obj
 
 
 def _is_a_module(obj: Obj | None) -> TypeGuard[Instance]:
@@ -209,18 +218,10 @@ def _run_forward(machine: Machine, inner: Obj, arguments: Arguments, node: cst.C
             result = call(machine, method, arguments, node)
             machine.inside_models -= name == "forward"
             return _per_sample(result, arguments) if name == "forward" else result
-    layers = _inherited_container(machine, inner)
-    if layers is not None:
-        return _run_forward(machine, layers, arguments, node)
+    layer = classes.inherited_layer(machine, inner)
+    if layer is not None:
+        return _run_forward(machine, layer, arguments, node)
     return forms.by_chance(library.unknown_call(machine, NOTHING, arguments, node))
-
-
-def _inherited_container(machine: Machine, obj: Instance) -> External | None:
-    """`class Block(nn.Sequential)`, whose layers are given to `super().__init__`: one with these layers."""
-    given = machine.given.get(obj)
-    if not (given and given.all()) or obj.of is None or not obj.of.derives_from(torch_nn.SEQUENTIAL):
-        return None
-    return machine.made(External, obj.site, obj, name=torch_nn.SEQUENTIAL, arguments=given)
 
 
 def _own_parts(container: External) -> list[Instance]:

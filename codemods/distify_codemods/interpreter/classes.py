@@ -9,7 +9,7 @@ import libcst as cst
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import attributes, definitions, holding, optimizers, rebinding, records, summaries
-from distify_codemods.libraries import distributed, python, torch_data
+from distify_codemods.libraries import distributed, python, torch_data, torch_nn
 from distify_codemods.objects import (
     Arguments,
     Bound,
@@ -185,6 +185,7 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CS
     for one in made or [obj]:
         initialiser = _inherited(machine, cls, one, "__init__", None)
         if initialiser is None:
+            machine.given.setdefault(one, arguments)
             records.fill(machine, one, cls, arguments, node)
             derive(machine, one, arguments, node)
         else:
@@ -198,6 +199,15 @@ def _newly_made(machine: Machine, maker: Value, cls: Class, arguments: Arguments
     given = Arguments([own, *arguments.positional], arguments.keywords, arguments.star, arguments.double_star)
     result = machine.call(maker, given, node)
     return [obj for obj in result.objs if isinstance(obj, Instance)]
+
+
+def inherited_layer(machine: Machine, obj: Instance) -> External | None:
+    """`class Scaled(nn.Linear)`, with what `super().__init__` was given: what its base's `forward` is that of."""
+    bases = [name for name in obj.of.libraries if torch_nn.has_a_forward(name)] if obj.of is not None else []
+    given = machine.given.get(obj)
+    if len(bases) != 1 or given is None or (bases[0] == torch_nn.SEQUENTIAL and not given.all()):
+        return None
+    return machine.made(External, obj.site, obj, "base", name=bases[0], arguments=given)
 
 
 def derive(machine: Machine, obj: Instance, arguments: Arguments, node: cst.CSTNode) -> None:

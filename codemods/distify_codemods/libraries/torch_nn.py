@@ -120,6 +120,12 @@ def dims_of(name: str, given: int) -> int:
     return max(_DIMS.get(name, 0), given if kept else 0)
 
 
+def has_a_forward(name: str) -> bool:
+    """Whether it is a layer or a loss, and no class that only others are derived from, and no list of modules."""
+    own = name.startswith(OWN) and name.count(".") == 2 and not name.rpartition(".")[2].startswith("_")
+    return own and name not in (MODULE, DATA_PARALLEL, *CONTAINERS[1:])
+
+
 def is_loss(name: str) -> bool:
     return name.startswith(OWN) and name.endswith("Loss")
 

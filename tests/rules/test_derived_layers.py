@@ -1,4 +1,4 @@
-"""Classes derived from `nn.Sequential`, with layers given to `super().__init__`: what they do to a batch is seen."""
+"""Classes derived from layers and losses of torch: what `super().forward` does to a batch is what the base does."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ class Net(nn.Module):
 
 loader = DataLoader(TensorDataset(torch.randn(64, 4), torch.randint(2, (64,))), batch_size=16, shuffle=True)
 model, criterion = Net(), nn.CrossEntropyLoss()
+{loss}
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for epoch in range(2):
     for x, y in loader:
@@ -58,7 +59,7 @@ for epoch in range(2):
     ],
 )
 def test_layers_of_the_library(made: str) -> None:
-    conversion = conversion_of(SCRIPT.format(made=made), options=Options())
+    conversion = conversion_of(SCRIPT.format(made=made, loss=""), options=Options())
     assert conversion.strategy is Strategy.SHARDED
     assert not [one for one in conversion.of(Level.ADVICE) if one.code != "BATCH01"]
 
@@ -72,11 +73,56 @@ def test_layers_of_the_library(made: str) -> None:
     ],
 )
 def test_layers_that_relate_samples_and_layers_that_come_later(made: str) -> None:
-    conversion = conversion_of(SCRIPT.format(made=made), options=Options())
+    conversion = conversion_of(SCRIPT.format(made=made, loss=""), options=Options())
     assert conversion.strategy is Strategy.SHARED
 
 
+LOSS = """
+class Loss(nn.CrossEntropyLoss):
+    def __init__(self, *args, **options):
+        super().__init__({given})
+
+    def forward(self, out, y):
+        return super().forward(2 * out, y){after}
+
+
+criterion = Loss()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "after", "becomes"),
+    [
+        ("", "", "loss.backward()"),
+        ("label_smoothing=0.1", "", "loss.backward()"),
+        ("reduction='sum'", "", "(loss * rt.world_size()).backward()"),
+        ("reduction='none'", ".mean()", "loss.backward()"),
+    ],
+)
+def test_a_loss_that_asks_its_base(given: str, after: str, becomes: str) -> None:
+    text = SCRIPT.format(made="super().__init__(nn.ReLU())", loss=LOSS.format(given=given, after=after))
+    conversion = conversion_of(text, options=Options())
+    assert conversion.strategy is Strategy.SHARDED
+    assert f"        {becomes}\n" in conversion.files[0].after.decode()
+
+
+def test_a_loss_whose_base_weighs_samples() -> None:
+    loss = LOSS.format(given="weight=torch.tensor([1.0, 2.0])", after="")
+    conversion = conversion_of(SCRIPT.format(made="super().__init__(nn.ReLU())", loss=loss), options=Options())
+    assert conversion.strategy is Strategy.SHARED
+
+
+def test_a_layer_that_asks_its_base() -> None:
+    layer = (
+        "class Wide(nn.LayerNorm):\n    def forward(self, x):\n        return super().forward(x.float()).type_as(x)\n"
+    )
+    text = SCRIPT.format(made="super().__init__(nn.ReLU(), Wide(4))", loss="").replace(
+        "class Block", f"{layer}\n\nclass Block"
+    )
+    assert conversion_of(text, options=Options()).strategy is Strategy.SHARDED
+
+
 def test_a_layer_that_takes_a_mean_over_samples() -> None:
-    conversion = conversion_of(SCRIPT.format(made="super().__init__(nn.ReLU(), Centred())"), options=Options())
+    conversion = conversion_of(SCRIPT.format(made="super().__init__(nn.ReLU(), Centred())", loss=""), options=Options())
     assert conversion.strategy is Strategy.SHARDED
     assert b"return x - rt.mean_over_ranks(x.mean(0))" in conversion.files[0].after
