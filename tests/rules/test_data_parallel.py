@@ -424,7 +424,15 @@ def test_a_class_derived_from_it() -> None:
     assert new.count("DistributedDataParallel(model") == 1
 
 
-def test_a_class_derived_from_it_that_does_more_stays() -> None:
-    derived = "class Parallel(nn.DataParallel):\n    def forward(self, x):\n        return 2 * super().forward(x)\n\n\n"
-    before = script(imports=IMPORTS + derived, model=f"{MODEL}model = Parallel(model)\n")
-    assert blocked(before) or "Parallel(model)\n" in converted(before)
+@pytest.mark.parametrize(
+    ("member", "after"),
+    [
+        ("    def forward(self, x):\n        return super().forward(2 * x)\n", ""),
+        ("    def predict(self, x):\n        return self(x).argmax(1)\n", ""),
+        ("    pass\n", "print(isinstance(model, Parallel))\n"),
+    ],
+)
+def test_a_class_derived_from_it_of_which_more_is_asked_stays(member: str, after: str) -> None:
+    derived = f"class Parallel(nn.DataParallel):\n{member}\n\n"
+    before = script(imports=IMPORTS + derived, model=f"{MODEL}model = Parallel(model)\n", after=after)
+    assert "model = Parallel(model)\n" in converted(before, Options())

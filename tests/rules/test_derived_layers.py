@@ -23,6 +23,15 @@ class Related(nn.Module):
         return torch.softmax(x @ x.t(), 1) @ x
 
 
+class Residual(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return x + self.layer(x)
+
+
 class Block(nn.Sequential):
     def __init__(self, size):
         {made}
@@ -70,6 +79,9 @@ def test_layers_of_the_library(made: str) -> None:
         "super().__init__(nn.Linear(size, size), Related())",
         "super().__init__(*[nn.Linear(size, size), Related()])",
         "super().__init__(); self.append(Related())",
+        "super().__init__(nn.ReLU()); self.append(Related())",
+        "super().__init__(nn.ReLU()); self.more = Related()",
+        "super().__init__(Residual(nn.ReLU()), Residual(Related()))",
     ],
 )
 def test_layers_that_relate_samples_and_layers_that_come_later(made: str) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-asked = 0
+asked, asked_for = 0, [0]
 
 
 class Noise:
@@ -27,6 +27,8 @@ class Noise:
 
 
 class Samples(Dataset):
+    made = 0
+
     def __init__(self):
         self.x, self.y = torch.randn(64, 4), torch.randint(2, (64,))
         self.calls, self.seen, self.hits, self.last, self.file = 0, [], [0] * 64, None, None
@@ -77,6 +79,9 @@ def told(item: str = "pass", transform: str = "pass", helper: str = "pass") -> t
         "i = next(self.order) % 64",
         "i = self.seen.pop() if self.seen else i",
         "random.shuffle(self.hits)",
+        "asked_for[0] += 1",
+        "asked_for.append(i)",
+        "Samples.made += 1",
     ],
 )
 def test_what_is_counted_and_what_comes_next(line: str) -> None:
@@ -86,6 +91,16 @@ def test_what_is_counted_and_what_comes_next(line: str) -> None:
 def test_the_sample_before() -> None:
     lines = "x = self.x[i]\nbefore = x if self.last is None else self.last\nself.last = x\nreturn (x + before) / 2, 0"
     assert told(item=lines) == (Strategy.SHARED, ["self.last = x"])
+
+
+def test_a_count_by_way_of_a_name() -> None:
+    lines = "calls = self.calls\nself.calls = calls + 1"
+    assert told(item=lines) == (Strategy.SHARED, ["self.calls = calls + 1"])
+
+
+def test_hits_of_a_cache() -> None:
+    lines = "if i in self.cache:\n    self.calls += 1\nself.cache[i] = 1"
+    assert told(item=lines) == (Strategy.SHARED, ["self.calls += 1"])
 
 
 def test_a_count_that_depends_on_the_index() -> None:
@@ -119,6 +134,7 @@ def test_a_transform_that_grows_weaker_and_a_method_of_the_data_set() -> None:
         "shard = i // 8\nif shard != self.shard:\n    self.shard, self.rows = shard, self.x[8 * shard :]\n"
         "return self.rows[i % 8], 0",
         "self.last = i",
+        "return self.x[i].add(self.x[i]), 0",
         "rows = []; rows.append(i); count = 0; count += 1",
     ],
 )

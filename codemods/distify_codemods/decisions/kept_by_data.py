@@ -64,6 +64,14 @@ class _Keeping:
         for one in tree.walk(node.body):
             if isinstance(one, ASSIGNMENTS) and one.value is not None and self._follows_from_a_sample(one.value):
                 self._of_a_sample.update(name for target in tree.targets(one) for name in tree.target_names(target))
+        self._bound = {name for one in tree.walk(node.body) for name in tree.bound_names(one)}
+        self._copied: dict[str, set[str]] = {}  # names that are given what is read of attributes: `n = self.n`
+        for one in tree.walk(node.body):
+            if isinstance(one, (cst.Assign, cst.AnnAssign, cst.NamedExpr)) and one.value is not None:
+                read = {tree.code_of(part) for part in _expressions(one.value) if not isinstance(part, cst.Name)}
+                targets = tree.targets(one) if not isinstance(one, cst.NamedExpr) else [one.target]
+                for name in (name for target in targets for name in tree.target_names(target)):
+                    self._copied.setdefault(name, set()).update(read)
 
     def stores(self) -> Iterator[Assignment]:
         """What sets an attribute anew, other than what is looked up, or was not there yet."""
@@ -90,12 +98,25 @@ class _Keeping:
         """`self.count`, `self.counts[i]`, a name of the module."""
         first = list(tree.inwards(place))[-1]
         name = first.value if isinstance(first, cst.Name) else ""
-        return name in self._others or (name == self._own and first is not place)
+        if first is place:
+            return name in self._others  # or it is a name of this function
+        return name == self._own or self._is_of_the_module(name)
+
+    def _is_of_the_module(self, name: str) -> bool:
+        """`COUNTS[0] += 1`, `Samples.count += 1`: of a name that the file gives to an object or a class of its own."""
+        if name in self._given or (name in self._bound and name not in self._others):
+            return False
+        made = self._module.flow(self._module.tree).bindings(self._module.tree, name)
+        return any(isinstance(one, (cst.Name, cst.ClassDef)) for one in made)
 
     def _is_kept(self, node: Assignment, place: cst.BaseExpression) -> bool:
         if not may_be_of_before(self._module, node, place):
             return False
         if isinstance(node, cst.AugAssign) or any(reads_of(self._module, place, node.value or node)):
+            return True
+        if node.value is not None and any(
+            tree.code_of(place) in self._copied.get(name, ()) for name in tree.names(node.value)
+        ):
             return True
         if isinstance(place, cst.Subscript) or node.value is None or not self._follows_from_a_sample(node.value):
             return False
@@ -107,14 +128,20 @@ class _Keeping:
         """`self.seen.append(i)`, `self.order.pop()`, `next(self.stream)`"""
         if isinstance(call.func, cst.Name) and call.func.value == "next" and call.args:
             holder = call.args[0].value
-            return self._lasts(holder) and may_be_of_before(self._module, call, holder)
+            return self._holds(call, holder)
         if not isinstance(call.func, cst.Attribute):
             return False
         if call.func.attr.value == "shuffle" and call.args:
-            return self._lasts(call.args[0].value) and may_be_of_before(self._module, call, call.args[0].value)
+            return self._holds(call, call.args[0].value)
         holder, name = call.func.value, call.func.attr.value
-        adds = name in _ADDING and any(self._follows_from_a_sample(one.value) for one in call.args)
-        return (adds or name in _TAKING) and self._lasts(holder) and may_be_of_before(self._module, call, holder)
+        alone = isinstance(self._module.parents.get(call), cst.Expr)  # a tensor's `add` gives another one
+        adds = name in _ADDING and alone and any(self._follows_from_a_sample(one.value) for one in call.args)
+        return (adds or name in _TAKING) and self._holds(call, holder)
+
+    def _holds(self, call: cst.Call, holder: cst.BaseExpression) -> bool:
+        """Whether a list, a stream or the like is there before and after."""
+        lasts = self._is_of_the_module(holder.value) if isinstance(holder, cst.Name) else self._lasts(holder)
+        return lasts and may_be_of_before(self._module, call, holder)
 
     def _is_at_some_samples(self, call: cst.Call, setting: Set[str]) -> bool:
         """`if index == len(self) - 1: self.reshuffle()`: only the rank that is asked for that sample does."""
@@ -131,6 +158,8 @@ class _Keeping:
 
     def _is_looked_up(self, node: cst.CSTNode) -> bool:
         """`if index != self.index: self.index, self.rows = index, load(index)`: what is kept is known by its index."""
+        if isinstance(node, cst.AugAssign):
+            return False
         compared = [one for test in self._tests(node) for one in tree.walk(test) if isinstance(one, cst.Comparison)]
         return any(
             isinstance(target.operator, _SAME) for one in compared for target in one.comparisons

@@ -204,10 +204,13 @@ def _place_of(machine: Machine, obj: Obj, node: cst.CSTNode) -> cst.BaseExpressi
     return given[0] if given and obj not in machine.values.get(node.func, NOTHING).objs else node.func
 
 
-def _run_forward(machine: Machine, inner: Obj, arguments: Arguments, node: cst.CSTNode) -> Value:
+def _run_forward(
+    machine: Machine, inner: Obj, arguments: Arguments, node: cst.CSTNode, beside: Instance | None = None
+) -> Value:
+    """`beside`: whose attributes hold what was put into a library's container later."""
     if isinstance(inner, External):
         result = forms.applied(inner, library.call_external_object(machine, inner, arguments, node))
-        own = _own_parts(inner)
+        own = _own_parts(inner, beside)
         return _in_turn(machine, own, arguments, node, result) if own else result
     if not isinstance(inner, Instance):
         return NOTHING
@@ -220,20 +223,18 @@ def _run_forward(machine: Machine, inner: Obj, arguments: Arguments, node: cst.C
             return _per_sample(result, arguments) if name == "forward" else result
     layer = classes.inherited_layer(machine, inner)
     if layer is not None:
-        return _run_forward(machine, layer, arguments, node)
+        return _run_forward(machine, layer, arguments, node, inner)
     return forms.by_chance(library.unknown_call(machine, NOTHING, arguments, node))
 
 
-def _own_parts(container: External) -> list[Instance]:
-    """The script's own modules in an `nn.Sequential`: one of each class, for what they do to a batch is the same."""
+def _own_parts(container: External, beside: Instance | None) -> list[Instance]:
+    """The script's own modules in an `nn.Sequential`, also those that were put into it later."""
     if container.name != torch_nn.SEQUENTIAL or container.arguments is None:
         return []
-    found: dict[Class | None, Instance] = {}
-    for value in container.arguments.all():
-        for part in sorted(map(core, contained(value)), key=lambda one: one.number):
-            if isinstance(part, Instance):
-                found.setdefault(part.of, part)
-    return list(found.values())
+    values = [*container.arguments.all(), *container.attributes.values()]
+    values += beside.attributes.values() if beside is not None else ()
+    parts = {core(one) for value in values for one in contained(value)}
+    return sorted((one for one in parts if isinstance(one, Instance)), key=lambda one: one.number)
 
 
 def _in_turn(machine: Machine, parts: list[Instance], arguments: Arguments, node: cst.CSTNode, result: Value) -> Value:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import attributes, definitions, holding, optimizers, rebinding, records, summaries
@@ -171,7 +172,7 @@ def store(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTN
 
 def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CSTNode) -> Value:
     wrap = next((name for name in cls.libraries if name in distributed.AROUND), None)
-    if wrap is not None and all(cls.member(name) is None for name in ("__new__", "__init__", "__call__", "forward")):
+    if wrap is not None and _only_hands_out(machine, cls):
         return machine.call_reference(wrap, arguments, node)  # how it hands out a batch is its own, no more
     obj = machine.made(Instance, node, cls, of=cls)
     maker = _inherited(machine, cls, cls, "__new__", None)
@@ -192,6 +193,26 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CS
             machine.call(initialiser, arguments, node)
             rebinding.settle(machine, one)
     return value
+
+
+#: How a class that is derived from `nn.DataParallel` hands out a batch; `__getattr__` gives what the model has.
+_HANDING_OUT = frozenset(
+    "scatter gather replicate parallel_apply __getattr__ __module__ __qualname__ __doc__ __slots__".split()
+)
+
+
+_KINDS = ("isinstance", "issubclass")
+
+
+def _only_hands_out(machine: Machine, cls: Class) -> bool:
+    """Whether nobody misses its objects where the model itself stands in their place."""
+    own = {name for one in cls.order for name in one.attributes}
+    name = cls.node.name.value if cls.node is not None else ""
+    asked = (
+        tree.names(node.args[1]) for module in machine.globals for node in module.nodes
+        if isinstance(node, cst.Call) and len(node.args) == 2 and tree.dotted(node.func) in _KINDS
+    )  # fmt: skip
+    return own <= _HANDING_OUT and all(name not in names for names in asked)
 
 
 def _newly_made(machine: Machine, maker: Value, cls: Class, arguments: Arguments, node: cst.CSTNode) -> list[Instance]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from distify_codemods.allocation import Obj
 from distify_codemods.inside import core
 from distify_codemods.libraries import computing, torch_nn
-from distify_codemods.objects import Arguments, External, Mapping, Sequence
+from distify_codemods.objects import Arguments, External, Instance, Mapping, Sequence
 from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
@@ -57,15 +57,17 @@ def _is_whole(given: list[Value]) -> bool:
 
 def add(machine: Machine, obj: Obj | None, name: str, arguments: Arguments) -> None:
     """`layers.append(layer)`"""
-    if (
-        not isinstance(obj, External)
-        or obj.name not in torch_nn.LISTS
-        or name not in ("append", "extend", "insert", "add_module")
-    ):
+    if obj is None or name not in ("append", "extend", "insert", "add_module") or not _is_a_list(obj):
         return
     for value in arguments.positional[-1:]:
         for one in value.objs:
             machine.keep(obj.attributes, _LATER, one.any() if isinstance(one, Sequence) else Value(one.alone))
+
+
+def _is_a_list(obj: Obj) -> bool:
+    if isinstance(obj, Instance):
+        return obj.of is not None and obj.of.derives_from(*torch_nn.LISTS)
+    return isinstance(obj, External) and obj.name in torch_nn.LISTS
 
 
 def is_known(machine: Machine, obj: Obj, around: tuple[Obj, ...] = ()) -> bool:

@@ -12,6 +12,7 @@ from distify_codemods.facts import wrapped
 from distify_codemods.libraries import distributed
 from distify_codemods.libraries.parallel import WALKS
 from distify_codemods.naming import brief
+from distify_codemods.objects import Instance
 from distify_codemods.plan import Rewrite
 from distify_codemods.program import Module
 from distify_codemods.rules import replicas
@@ -22,13 +23,12 @@ from distify_codemods.rules.replica_inputs import are_moved
 
 CODE = "OLD01"
 #: Those of the script's own, of one process and of many.
-_WRAPS = distributed.AROUND
 _MOVING = "nn.DataParallel moved what the model is called with to its GPU"
 _REASON = "one process per GPU takes the place of one process for all of them"
 
 
 def run(context: Context) -> None:
-    found = context.facts.calls(*_WRAPS)
+    found = context.facts.calls(*distributed.AROUND)
     for event in found:
         node, module = event.node, event.module
         assert isinstance(node, cst.Call)
@@ -72,16 +72,24 @@ def _moving(rt: str) -> Rewrite:
 
 def _module_before_wrap(context: Context) -> None:
     """`.module` where the model is not wrapped yet: there is nothing to reach through."""
-    if not context.facts.calls(*_WRAPS):
+    if not context.facts.calls(*distributed.AROUND):
         return
     for event in context.facts.of_kind(Kind.ATTRIBUTE):
         models = [obj for obj in event.receiver.objs if obj in context.facts.models]
         through = bool(models) or event.node in context.decisions.reached_through
-        if event.name != "module" or not through or wrapped(event.receiver):
+        if event.name != "module" or not through or wrapped(event.receiver) or _stays_around(event):
             continue
         assert isinstance(event.node, cst.Attribute)
         if context.editable(event.module, event.node, "`.module` is used"):
             context.plan(event.module).replace(event.node, _inner, CODE, "nothing is wrapped yet")
+
+
+def _stays_around(event: Event) -> bool:
+    """Of an object of a class that is derived from nn.DataParallel, and does more than that."""
+    return any(
+        isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from(*distributed.AROUND)
+        for obj in event.receiver.objs
+    )  # fmt: skip
 
 
 def _inner(updated: cst.BaseExpression) -> cst.BaseExpression:

@@ -29,7 +29,7 @@ BY_ITSELF = "what the script opens under a test of the rank is not opened by the
 
 
 #: What asks whether a folder is there.
-_ASKING = frozenset("exists isdir is_dir lexists access listdir".split())
+_ASKING = frozenset("exists isdir is_dir lexists access listdir glob iglob iterdir".split())
 
 
 def run(context: Context) -> None:
@@ -162,7 +162,8 @@ def _makedirs(context: Context, event: Event) -> bool:
         return False
     if not context.editable(module, node, "a folder is made"):
         return True
-    if (_is_minded(event) or not _may_be_there(event)) and not context.comes_on_main(event):
+    must_not = context.runs_beside(module, node) is None and not _may_be_there(context, event, given)
+    if (_is_minded(event) or must_not) and not context.comes_on_main(event):
         if context.call_for_all(module, node, "one rank makes the folder; all hear of it if that fails"):
             context.applied("rank 0 makes the folder", module, node)
         return True
@@ -172,19 +173,30 @@ def _makedirs(context: Context, event: Event) -> bool:
     return True
 
 
-def _may_be_there(event: Event) -> bool:
-    """Whether the script goes on where the folder is there already: it asks before, or passes over what fails."""
+def _may_be_there(context: Context, event: Event, exist_ok: Value | None) -> bool:
+    """Whether the script goes on where the folder is there already: it asks before, or passes over what fails.
+
+    Who asks may be the caller: ranks might part by what each sees. Who writes `exist_ok=False` does not ask elsewhere.
+    """
     around = event.module.enclosing(event.node)
     function = next((number for number, one in enumerate(around) if isinstance(one, cst.FunctionDef)), len(around))
-    tests = [one.test for one in around[:function] if isinstance(one, (cst.If, cst.While))]
-    asks = any(
-        isinstance(one, (cst.Name, cst.Attribute)) and _name(one) in _ASKING for t in tests for one in tree.walk(t)
-    )
-    return asks or any(isinstance(one, cst.Try) for one in around[:function])
+    passed = any(isinstance(one, cst.Try) and _passes_over(one, event.node) for one in around[:function])
+    told = exist_ok is not None and exist_ok.constant() is False
+    asked = around[:1] and [one.test for one in around[:function] if isinstance(one, (cst.If, cst.While))]
+    within = asked if told else [module.tree for module in context.facts.run.frames]
+    return passed or any(_asks(node) for one in within for node in tree.walk(one))
 
 
-def _name(node: cst.Name | cst.Attribute) -> str:
-    return node.value if isinstance(node, cst.Name) else node.attr.value
+def _asks(node: cst.CSTNode) -> bool:
+    called = node.func if isinstance(node, cst.Call) else None
+    name = called.attr if isinstance(called, cst.Attribute) else called
+    return isinstance(name, cst.Name) and name.value in _ASKING
+
+
+def _passes_over(block: cst.Try, call: cst.CSTNode) -> bool:
+    inside = any(one is call for one in tree.walk(block.body))
+    kinds = {name.rpartition(".")[2] for handler in block.handlers for name in tree.caught(handler) or {"Exception"}}
+    return inside and not kinds.isdisjoint({"FileExistsError", "OSError", "Exception", "BaseException", "IOError"})
 
 
 def _is_minded(event: Event) -> bool:

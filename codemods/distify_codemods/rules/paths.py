@@ -293,7 +293,7 @@ RULE = Rule(
             + while rt.from_main_process(os.path.exists(f"runs/{number}")):
                   number += 1
             - os.makedirs(f"runs/{number}")
-            + rt.call_on_main_process(os.makedirs, f"runs/{number}")
+            + os.makedirs(f"runs/{number}", exist_ok=True)
             """,
         ),
         LeftAlone(torch="import time\n{torch}", group="start = time.time()", end="print(time.time() - start)"),

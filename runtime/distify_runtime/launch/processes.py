@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -65,33 +65,27 @@ def end_with_parent() -> None:
 
 def children() -> set[int]:
     """Process ids of this process's children (Linux); empty elsewhere."""
-    found = set()
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError):  # ended in the meantime
-            after_name = entry.read_text(errors="replace").rpartition(")")[2].split()
-            if int(after_name[1]) == os.getpid():
-                found.add(int(entry.parent.name))
-    return found
+    return {process for process, told in _processes() if int(told[1]) == os.getpid()}
 
 
 def ticks_of_group(group: int) -> int | None:
     """How much the processes of a group have computed, in hundredths of a second (Linux); None elsewhere."""
-    found = [sum(map(int, told[11:15])) for _, told in _of_group(group)]  # and of children that they have seen end
+    mine = (told for _, told in _processes() if int(told[2]) == group)
+    found = [sum(map(int, told[11:15])) for told in mine]  # and of children that they have seen end
     return sum(found) if found else None
 
 
-def stopped_in_group(group: int) -> list[int]:
-    """Process ids of those that a signal has stopped (Linux); empty elsewhere."""
-    return [process for process, told in _of_group(group) if told[0] == "T"]
+def stopped_children(parents: Collection[int]) -> dict[int, int]:
+    """Process ids of children that a signal has stopped, each with its parent's (Linux); empty elsewhere."""
+    found = ((process, int(told[1])) for process, told in _processes() if told[0] == "T")
+    return {process: parent for process, parent in found if parent in parents}
 
 
-def _of_group(group: int) -> Iterator[tuple[int, list[str]]]:
-    """The processes of a group, and what the system tells of each, from its state on."""
+def _processes() -> Iterator[tuple[int, list[str]]]:
+    """Of each, what the system tells, from its state on."""
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):  # ended in the meantime
-            after_name = entry.read_text(errors="replace").rpartition(")")[2].split()
-            if int(after_name[2]) == group:
-                yield int(entry.parent.name), after_name
+            yield int(entry.parent.name), entry.read_text(errors="replace").rpartition(")")[2].split()
 
 
 def send(target: int, number: int) -> bool:

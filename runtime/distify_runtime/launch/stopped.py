@@ -1,4 +1,4 @@
-"""Ranks that a signal has stopped (SIGSTOP, a debugger): the others wait for them, and say no more than that.
+"""Ranks that a signal has stopped (SIGSTOP): the others wait for them, and say no more than that.
 
 Once a rank has failed, those that are stopped go on for as long as it takes them to write where they are.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from distify_runtime.arriving import ASKS_FOR_STACK, STACK
 from distify_runtime.launch.config import LaunchConfig
-from distify_runtime.launch.processes import send, stopped_in_group
+from distify_runtime.launch.processes import send, stopped_children
 from distify_runtime.launch.supervisor import SIGNS
 
 
@@ -22,16 +22,21 @@ class Stopped:
     def __init__(self, config: LaunchConfig, folder: Path) -> None:
         self._config, self._folder = config, folder
         self._found: set[int] = set()
+        self._has_looked = False
 
-    def wake(self, groups: Mapping[int, int], ended: Collection[int]) -> None:
-        """Those that are stopped, of ranks by their process groups: they write their stacks first of all."""
-        for rank, group in groups.items():
-            processes = stopped_in_group(group) if rank not in ended else []
-            for process in processes:
-                self._found.add(rank)
-                if ASKS_FOR_STACK and self._sign(rank).exists():  # without it the signal would end it
-                    send(process, ASKS_FOR_STACK)
-                send(process, signal.SIGCONT)
+    def wake(self, supervisors: Mapping[int, int], ended: Collection[int]) -> None:
+        """Those scripts that are stopped, by the processes that each rank's was started by: they write their stacks
+        first of all. To be called once a rank has failed; looks once."""
+        if self._has_looked:
+            return
+        self._has_looked = True
+        rank_of = {process: rank for rank, process in supervisors.items() if rank not in ended}
+        for script, supervisor in stopped_children(rank_of).items():
+            rank = rank_of[supervisor]
+            self._found.add(rank)
+            if ASKS_FOR_STACK and self._sign(rank).exists():  # without it the signal would end it
+                send(script, ASKS_FOR_STACK)
+            send(script, signal.SIGCONT)
 
     def said(self) -> Iterator[str]:
         """Which ranks were, and where, in lines."""
@@ -45,8 +50,8 @@ class Stopped:
             place = f" at {last_of_script(calls) or 'no line of the script'}" if calls else ""
             log = self._config.log(rank)
             yield (
-                f"distify: rank {rank} of {self._config.world_size} had been stopped by a signal (SIGSTOP, a "
-                f"debugger){place}, and the others waited for it; its log is {log}"
+                f"distify: rank {rank} of {self._config.world_size} had been stopped by a signal (SIGSTOP){place}; "
+                f"its log is {log}"
             )
             yield from told(calls).splitlines()
 

@@ -104,7 +104,7 @@ class Waiting(threading.Thread):
         if (self._board.rank and 0 not in gone) or len(notes) < self._board.ranks:
             return
         still = min(max(note["still"], silent[rank] if rank in gone else 0.0) for rank, note in notes.items())
-        if any(note["window"] for note in notes.values()):
+        if any(note["window"] for rank, note in notes.items() if rank not in gone):
             return  # one process would wait as well
         if still < _SAID_AFTER:
             self._told = False
