@@ -3,6 +3,9 @@ stream.
 
 Each rank asks for its own samples. What is kept of them is another one on each, and so are samples that follow from it.
 What is kept for an index (a cache), or made once (an open file), is the same whoever asks.
+
+It is read off the text, as no run comes there: what one method writes and another reads, another name of a list, and
+functions that a method hands its object to are not seen.
 """
 
 from __future__ import annotations
