@@ -133,7 +133,11 @@ class _Figures:
     ) -> list[cst.BaseExpression] | None:
         """The means that it is decided by; None where something else of one rank goes into it."""
         value = self.facts.value(node)
-        if node in seen or _is_none(node) or not why_different(self.facts, value.sources | _entries(value)):
+        if (
+            node in seen
+            or self._is_whether_there(node)
+            or not why_different(self.facts, value.sources | _entries(value))
+        ):
             return []
         judged = any(isinstance(obj, Verdict) for obj in value.objs)
         if value.scale is Scale.MEAN and not judged and node not in self.checks:
@@ -147,6 +151,14 @@ class _Figures:
         if any(one is None for one in found):
             return None
         return [figure for one in found for figure in one or ()]
+
+    def _is_whether_there(self, node: cst.BaseExpression) -> bool:
+        """`best is None`: of a mean, which is there on all ranks or on none of them; an entry of a batch may not be."""
+        if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1:
+            return False
+        asks = isinstance(node.comparisons[0].operator, (cst.Is, cst.IsNot))
+        none = tree.code_of(node.comparisons[0].comparator) == "None"
+        return asks and none and self.facts.value(node.left).scale is Scale.MEAN
 
     def _parts(self, node: cst.BaseExpression, value: Value) -> list[cst.BaseExpression] | None:
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
@@ -208,13 +220,6 @@ def _entries(value: Value) -> Ordered[Obj | str]:
 def _is_nan(node: cst.Comparison) -> bool:
     """`loss != loss`."""
     return len(node.comparisons) == 1 and node.left.deep_equals(node.comparisons[0].comparator)
-
-
-def _is_none(node: cst.BaseExpression) -> bool:
-    """`best is None`: of a figure that is there on all ranks, or on none of them."""
-    operators = [one.operator for one in node.comparisons] if isinstance(node, cst.Comparison) else []
-    asked = isinstance(node, cst.Comparison) and tree.code_of(node.comparisons[-1].comparator) == "None"
-    return asked and len(operators) == 1 and isinstance(operators[0], (cst.Is, cst.IsNot))
 
 
 def _unpacked(node: cst.Call) -> list[cst.BaseExpression]:

@@ -20,11 +20,12 @@ from distify_codemods.decisions.base import Link
 from distify_codemods.decisions.made_for_samples import functions_of, makers
 from distify_codemods.decisions.of_before import ASSIGNMENTS, Assignment, may_be_of_before, names_of_others, reads_of
 from distify_codemods.facts import Facts
+from distify_codemods.libraries import python
 from distify_codemods.naming import brief
 from distify_codemods.objects import Function
 from distify_codemods.program import Module
 
-_ADDING = frozenset("append appendleft extend add insert update".split())
+_ADDING = python.ADDING | {"update"}
 _TAKING = frozenset("pop popleft".split())
 _SAME = (cst.Equal, cst.NotEqual, cst.In, cst.NotIn)
 

@@ -52,7 +52,6 @@ class Sink:
         return not self.fresh and (place is not Place.ELSEWHERE or self.kind is Kind.LOGGED)
 
 
-_ADDING = frozenset("append extend add insert appendleft extendleft".split())
 _FILES = frozenset([*effects.HANDLES, *effects.KEEPS])
 _LOGGERS = ("logging.", "loguru.")
 
@@ -100,7 +99,7 @@ def _held(facts: Facts, method: cst.Attribute) -> Kind | None:
     """How a list or dictionary of the script's own keeps what its method is given."""
     name, holders = method.attr.value, facts.value(method.value).objs
     lists = any(isinstance(obj, Sequence) or _named(obj).startswith("collections.") for obj in holders)
-    if name in _ADDING and (lists or not holders):
+    if name in python.ADDING and (lists or not holders):
         return Kind.ADDED
     if name == "update" and any(isinstance(obj, Mapping) for obj in holders):
         return Kind.STORED

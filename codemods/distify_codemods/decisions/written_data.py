@@ -16,14 +16,14 @@ from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.inside import core, made_of
-from distify_codemods.libraries import torch_data
+from distify_codemods.libraries import python, torch_data
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Instance, Mapping, Sequence
 from distify_codemods.origins import Kept, Share
 from distify_codemods.program import Module
 from distify_codemods.values import Value
 
-_FILLING = frozenset("append appendleft extend insert update setdefault add".split())
+_FILLING = python.ADDING | {"update", "setdefault"}
 _SERVING = ("__getitem__", "__iter__")
 
 

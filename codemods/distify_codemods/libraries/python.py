@@ -95,3 +95,6 @@ GETS_ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
 READS_ENVIRONMENT = GETS_ENVIRONMENT | {"os.environ.pop"}
 #: By which a module comes to itself.
 ITSELF = frozenset({"sys.modules", "__main__"})
+
+#: Methods that put something into a list, a set or a queue.
+ADDING = frozenset("append extend add insert appendleft extendleft".split())
