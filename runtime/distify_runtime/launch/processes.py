@@ -97,6 +97,12 @@ def send(target: int, number: int) -> bool:
     return True
 
 
+def send_to_main_thread(process: int, number: int) -> bool:
+    """As `send`; but no other thread of a stopped process takes the signal, while its main one goes on (Linux)."""
+    directed = getattr(ctypes.CDLL(None), "tgkill", None) if sys.platform == "linux" else None  # glibc 2.30
+    return send(process, number) if directed is None else directed(process, process, number) == 0
+
+
 def end_leftovers(groups: Iterable[int], spared: set[int], seconds: Callable[[], float]) -> None:
     """Returns when no process is left of the ranks' groups, nor any child but those spared.
 

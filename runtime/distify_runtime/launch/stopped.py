@@ -12,7 +12,7 @@ from pathlib import Path
 
 from distify_runtime.arriving import ASKS_FOR_STACK, STACK
 from distify_runtime.launch.config import LaunchConfig
-from distify_runtime.launch.processes import send, stopped_children
+from distify_runtime.launch.processes import send, send_to_main_thread, stopped_children
 from distify_runtime.launch.supervisor import SIGNS
 
 
@@ -35,7 +35,7 @@ class Stopped:
             rank = rank_of[supervisor]
             self._found.add(rank)
             if ASKS_FOR_STACK and self._sign(rank).exists():  # without it the signal would end it
-                send(script, ASKS_FOR_STACK)
+                send_to_main_thread(script, ASKS_FOR_STACK)
             send(script, signal.SIGCONT)
 
     def said(self) -> Iterator[str]:
