@@ -62,6 +62,7 @@ class Graph:
         for part in scope.body if isinstance(scope, cst.Module) else [scope.body]:
             self._visit(part)
         self._meet(scope, [*self._left, self._at])
+        self.end = self._at
         for name, declared in self.outer.items():
             self._add(declared, name)  # whoever else knows the name may read it
 

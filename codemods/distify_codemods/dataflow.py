@@ -128,9 +128,13 @@ class Flow:
         start = (self._graph.after if after else self._graph.before)[statement]
         return name in self.own and self._graph.start in _along([start], name, _previous)
 
-    def may_be_as_before(self, statement: cst.CSTNode, name: str) -> bool:
-        """Whether control may come to a statement with a name, or `self.net`, or `rows[0]`, as the scope found it."""
-        return self._graph.start in _along([self._graph.before[statement]], name, _previous)
+    def may_be_as_before(self, statement: cst.CSTNode | None, name: str, past: Iterable[cst.CSTNode] = ()) -> bool:
+        """Whether control may come to a statement with a name, or `self.net`, or `rows[0]`, as the scope found it.
+
+        None: to the end of the scope. `past`: statements behind which it is another one, as a call in them sets it.
+        """
+        start = self._graph.before[statement] if statement is not None else self._graph.end
+        return self._graph.start in _along([start], name, _previous, [self._graph.after[one] for one in past])
 
     def set_between(self, first: cst.CSTNode, last: cst.CSTNode) -> set[str]:
         """The names, and attributes like `self.net`, that may be set from a statement on, before another one begins."""

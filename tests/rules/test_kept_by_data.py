@@ -59,9 +59,11 @@ for epoch in range(2):
 """
 
 
-def told(item: str = "pass", transform: str = "pass", helper: str = "pass") -> tuple[Strategy | None, list[str]]:
+def told(
+    item: str = "pass", transform: str = "pass", helper: str = "pass", text: str = SCRIPT
+) -> tuple[Strategy | None, list[str]]:
     """The rung, and the lines that are given as reasons."""
-    text = SCRIPT.format(item=item.replace("\n", "\n        "), transform=transform, helper=helper)
+    text = text.format(item=item.replace("\n", "\n        "), transform=transform, helper=helper)
     conversion = conversion_of(text, options=Options())
     found = [one for one in conversion.of(Level.ADVICE) if "sharded data would be faster" in one.message]
     return conversion.strategy, [text.splitlines()[one.place.line - 1].strip() for one in found if one.place]
@@ -109,8 +111,9 @@ def test_a_count_that_depends_on_the_index() -> None:
 
 @pytest.mark.parametrize("helper", ["self.order = torch.randperm(64).tolist()", "self.calls, self.order = 0, None"])
 def test_what_only_the_rank_does_that_is_asked_for_the_last_sample(helper: str) -> None:
-    line = "if i == len(self) - 1: self._count()"
-    assert told(item=line, helper=helper) == (Strategy.SHARED, [line])
+    """And what it makes, all the others go by that it is asked for later."""
+    item = "i = (self.order or [i])[0]\nif i == len(self) - 1: self._count()"
+    assert told(item=item, helper=helper) == (Strategy.SHARED, [helper])
 
 
 def test_what_is_made_where_it_is_not_there_yet() -> None:
@@ -140,3 +143,51 @@ def test_a_transform_that_grows_weaker_and_a_method_of_the_data_set() -> None:
 )
 def test_what_is_kept_for_an_index_or_made_once(lines: str) -> None:
     assert told(item=lines) == (Strategy.SHARDED, [])
+
+
+def test_a_method_that_sets_what_another_one_reads() -> None:
+    item, line = "before = self.last\nself._keep(i)\nreturn self.x[i] + (before or 0), 0", "self.last = i"
+    text = SCRIPT.replace("def _count", "def _keep(self, i):\n        self.last = i\n\n    def _count")
+    assert told(item=item, text=text) == (Strategy.SHARED, [line])
+    item = "self._keep(i)\nreturn self._of_last()"
+    text = text.replace("def _count", "def _of_last(self):\n        return self.x[self.last], 0\n\n    def _count")
+    assert told(item=item, text=text) == (Strategy.SHARDED, [])
+    item = "rows = self._of_last()\nself._keep(i)\nreturn rows"
+    assert told(item=item, text=text) == (Strategy.SHARED, [line])
+
+
+def test_what_the_training_loop_reads() -> None:
+    text = SCRIPT.replace("    print(epoch)", "    print(epoch, loader.dataset.last)")
+    assert told(item="self.last = i", text=text) == (Strategy.SHARED, ["self.last = i"])
+
+
+@pytest.mark.parametrize(
+    ("item", "line"),
+    [
+        ("seen = self.seen\nseen.append(i)", "seen.append(i)"),
+        ("hits = self.hits\nhits[i] += 1", "hits[i] += 1"),
+        ("note(self, i)", "samples.seen.append(row)"),
+        ("add(self.seen, i)", "rows.append(row)"),
+        ("setattr(self, 'last', i)", "setattr(self, 'last', i)"),
+        ("i = random.choice(list(self.cache) or [i])\nself.cache[i] = self.x[i]", "self.cache[i] = self.x[i]"),
+    ],
+)
+def test_another_name_of_what_is_kept(item: str, line: str) -> None:
+    functions = (
+        "def note(samples, row):\n    samples.seen.append(row)\n\n\ndef add(rows, row):\n    rows.append(row)\n\n\n"
+    )
+    assert told(item=item, text=functions + SCRIPT) == (Strategy.SHARED, [line])
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "cache = self.cache\nif i not in cache:\n    cache[i] = self.x[i]\nreturn cache[i], 0",
+        "if self.cache.get(i) is None:\n    self.cache[i] = self.x[i]\nreturn self.cache[i], 0",
+        "rows = self.seen or [0]\nreturn pick(rows, i)",
+        "self._count()\nreturn self.x[i], self.calls",
+    ],
+)
+def test_other_names_of_what_is_the_same_for_all(item: str) -> None:
+    text = "def pick(rows, i):\n    return rows[i % len(rows)]\n\n\n" + SCRIPT
+    assert told(item=item, helper="self.calls = 1", text=text) == (Strategy.SHARDED, [])

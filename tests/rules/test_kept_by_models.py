@@ -9,6 +9,7 @@ from tests.rules.scripts import conversion_of
 
 SCRIPT = """\
 import collections
+import heapq
 import numpy as np
 import torch
 from torch import nn
@@ -59,9 +60,11 @@ for epoch in range(2):
 FILES = "import logging\nlogging.basicConfig(filename='run.log')\nlog = open('log.txt', 'w')\n"
 
 
-def told(forward: str = "pass", loss: str = "pass", before: str = "") -> tuple[Strategy | None, list[str]]:
+def told(
+    forward: str = "pass", loss: str = "pass", before: str = "", text: str = SCRIPT
+) -> tuple[Strategy | None, list[str]]:
     """The rung, and the lines that are given as reasons."""
-    text = SCRIPT.format(forward=forward, loss=loss, before=before)
+    text = text.format(forward=forward, loss=loss, before=before)
     conversion = conversion_of(text, options=Options())
     found = [one for one in conversion.of(Level.ADVICE) if "sharded data would be faster" in one.message]
     return conversion.strategy, [text.splitlines()[one.place.line - 1].strip() for one in found if one.place]
@@ -92,6 +95,10 @@ def told(forward: str = "pass", loss: str = "pass", before: str = "") -> tuple[S
         "self.running[out.argmax(1)] = 1",
         "votes[out.argmax(1).numpy()] += 1",
         "by_name['mean'].append(out.mean().item())",
+        "self.running = torch.cat([self.running.view(-1, 1), out.detach()[:, :1]])",
+        "setattr(self, 'mean', max(self.mean, out.max().item()))",
+        "self.register_buffer('running', 0.9 * self.running + 0.1 * out.detach().mean())",
+        "heapq.heappush(self.norms, out.norm().item())",
     ],
 )
 def test_what_a_model_adds_up(line: str) -> None:
@@ -109,6 +116,36 @@ def test_what_a_model_adds_up(line: str) -> None:
 )
 def test_what_is_read_before_it_is_set(before: str, line: str) -> None:
     assert told(forward=f"{before}\n        {line}\n        out = out + 1") == (Strategy.SHARED, [line.strip()])
+
+
+def test_what_is_counted_once_for_each_sample() -> None:
+    assert told(forward="for row in out:\n            self.calls += 1") == (Strategy.SHARED, ["self.calls += 1"])
+    assert told(forward="for column in range(out.size(1)):\n            self.calls += 1") == (Strategy.SHARDED, [])
+
+
+METHODS = """\
+    def keep(self, out):
+        self.last = out.detach().mean(0)
+
+    def centred(self, out):
+        return out if self.last is None else out - self.last
+
+    def forward"""
+
+
+@pytest.mark.parametrize(
+    ("forward", "kept"),
+    [
+        ("out = self.centred(out); self.keep(out)", True),
+        ("self.keep(out); out = self.centred(out)", False),
+        ("if self.training: self.keep(out)\n        out = self.centred(out)", True),
+    ],
+)
+def test_a_method_that_reads_what_another_one_sets(forward: str, kept: bool) -> None:
+    text = SCRIPT.replace("    def forward", METHODS, 1)
+    line = "self.last = out.detach().mean(0)"
+    strategy, lines = told(forward=forward, text=text)
+    assert (strategy, set(lines)) == ((Strategy.SHARED, {line}) if kept else (Strategy.SHARDED, set()))
 
 
 def test_another_name_of_a_dictionary() -> None:

@@ -2,15 +2,14 @@
 stream.
 
 Each rank asks for its own samples. What is kept of them is another one on each, and so are samples that follow from it.
-What is kept for an index (a cache), or made once (an open file), is the same whoever asks.
-
-It is read off the text, as no run comes there: what one method writes and another reads, another name of a list, and
-functions that a method hands its object to are not seen.
+What is kept for an index (a cache), or made once (an open file), is the same whoever asks. It is looked for in a run
+whose loaders ask their data sets for a sample.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -18,158 +17,281 @@ from distify_codemods import tree
 from distify_codemods.control_flow import parameters_of
 from distify_codemods.decisions.base import Link
 from distify_codemods.decisions.made_for_samples import functions_of, makers
-from distify_codemods.decisions.of_before import ASSIGNMENTS, Assignment, may_be_of_before, names_of_others, reads_of
+from distify_codemods.decisions.of_before import (
+    ASSIGNMENTS,
+    Assignment,
+    may_be_of_before,
+    names_of_others,
+    reads_of,
+)
+from distify_codemods.decisions.own_figures import is_made_in
+from distify_codemods.decisions.passes import Callable, Pass, calls_in, is_target, own_attribute, reached
 from distify_codemods.facts import Facts
-from distify_codemods.libraries import python
+from distify_codemods.libraries import in_place, python
 from distify_codemods.naming import brief
-from distify_codemods.objects import Function
+from distify_codemods.objects import Function, Method
 from distify_codemods.program import Module
+from distify_codemods.values import Value
 
 _ADDING = python.ADDING | {"update"}
-_TAKING = frozenset("pop popleft".split())
+_TAKING = frozenset("pop popleft popitem".split())
+_ONE_ENTRY = frozenset("get setdefault".split())
+_OF_SIZE = frozenset("shape size dtype maxlen".split())
 _SAME = (cst.Equal, cst.NotEqual, cst.In, cst.NotIn)
 
 
 def links(facts: Facts) -> Iterator[Link]:
-    found = dict.fromkeys(
-        (function.module, node) for obj in makers(facts) for function, node in _kept(list(functions_of(obj)))
-    )  # fmt: skip
-    for module, node in found:
-        if module is not None:
-            yield Link(
-                module, node,
-                f"`{brief(node)}` keeps something of the samples that are asked for, which are a rank's own",
-                "what follows from a sample's index is the same whoever asks for it",
-            )  # fmt: skip
-
-
-def _kept(functions: list[Function]) -> Iterator[tuple[Function, cst.CSTNode]]:
-    """What the methods of one object keep."""
-    own = [
-        _Keeping(one, one.module, one.node) for one in functions
-        if one.module is not None and isinstance(one.node, cst.FunctionDef)
-    ]  # fmt: skip
-    setting = {one.name for one in own if any(one.stores())}
-    for keeping in own:
-        for node in keeping.found(setting):
-            yield keeping.function, node
-
-
-class _Keeping:
-    """In one function, which is called for a sample."""
-
-    def __init__(self, function: Function, module: Module, node: cst.FunctionDef) -> None:
-        self.function, self.name = function, node.name.value
-        self._module, self._node = module, node
-        self._given = [one.name.value for one in parameters_of(node)]
-        self._own = self._given[0] if self._given else ""
-        self._others = names_of_others(node)
-        self._of_a_sample = set(self._given[1:])
-        for one in tree.walk(node.body):
-            if isinstance(one, ASSIGNMENTS) and one.value is not None and self._follows_from_a_sample(one.value):
-                self._of_a_sample.update(name for target in tree.targets(one) for name in tree.target_names(target))
-        self._bound = {name for one in tree.walk(node.body) for name in tree.bound_names(one)}
-        self._copied: dict[str, set[str]] = {}  # names that are given what is read of attributes: `n = self.n`
-        for one in tree.walk(node.body):
-            if isinstance(one, (cst.Assign, cst.AnnAssign, cst.NamedExpr)) and one.value is not None:
-                read = {tree.code_of(part) for part in _expressions(one.value) if not isinstance(part, cst.Name)}
-                targets = tree.targets(one) if not isinstance(one, cst.NamedExpr) else [one.target]
-                for name in (name for target in targets for name in tree.target_names(target)):
-                    self._copied.setdefault(name, set()).update(read)
-
-    def stores(self) -> Iterator[Assignment]:
-        """What sets an attribute anew, other than what is looked up, or was not there yet."""
-        for node in tree.walk(self._node.body):
-            if isinstance(node, ASSIGNMENTS) and not isinstance(node, cst.AugAssign) and node.value is not None:
-                leaves = [leaf for one in tree.targets(node) for leaf in tree.leaves(one)]
-                names = {tree.code_of(one) for one in leaves if isinstance(one, cst.Attribute) and self._lasts(one)}
-                asked = {tree.code_of(one) for test in self._tests(node) for one in _expressions(test)}
-                if names and names.isdisjoint(asked):
-                    yield node
-
-    def found(self, setting: Set[str]) -> Iterator[cst.CSTNode]:
-        """setting: methods of the same object that set something anew."""
-        for node in tree.walk(self._node.body):
-            if isinstance(node, ASSIGNMENTS) and node.value is not None:
-                leaves = [leaf for one in tree.targets(node) for leaf in tree.leaves(one)]
-                kept = any(self._lasts(leaf) and self._is_kept(node, leaf) for leaf in leaves)
-            else:
-                kept = isinstance(node, cst.Call) and (self._changes(node) or self._is_at_some_samples(node, setting))
-            if kept and not self._is_looked_up(node):
-                yield node
-
-    def _lasts(self, place: cst.BaseExpression) -> bool:
-        """`self.count`, `self.counts[i]`, a name of the module."""
-        first = list(tree.inwards(place))[-1]
-        name = first.value if isinstance(first, cst.Name) else ""
-        if first is place:
-            return name in self._others  # or it is a name of this function
-        return name == self._own or self._is_of_the_module(name)
-
-    def _is_of_the_module(self, name: str) -> bool:
-        """`COUNTS[0] += 1`, `Samples.count += 1`: of a name that the file gives to an object or a class of its own."""
-        if name in self._given or (name in self._bound and name not in self._others):
-            return False
-        made = self._module.flow(self._module.tree).bindings(self._module.tree, name)
-        return any(isinstance(one, (cst.Name, cst.ClassDef)) for one in made)
-
-    def _is_kept(self, node: Assignment, place: cst.BaseExpression) -> bool:
-        if not may_be_of_before(self._module, node, place):
-            return False
-        if isinstance(node, cst.AugAssign) or any(reads_of(self._module, place, node.value or node)):
-            return True
-        if node.value is not None and any(
-            tree.code_of(place) in self._copied.get(name, ()) for name in tree.names(node.value)
-        ):
-            return True
-        if isinstance(place, cst.Subscript) or node.value is None or not self._follows_from_a_sample(node.value):
-            return False
-        return any(
-            may_be_of_before(self._module, one, place) for one in reads_of(self._module, place, self._node)
+    made = [one for obj in makers(facts) for one in functions_of(obj)]
+    if not any(_may_keep(one) for one in made):
+        return
+    seen = facts.tried(drop_data_parallel=True, evidence=True, samples=True, hooks=())
+    begins = [one.node for obj in makers(seen) for one in functions_of(obj) if one.node is not None]
+    sampling = _Sampling(seen, reached(seen, begins))
+    for module, node in dict.fromkeys(sampling.kept()):
+        yield Link(
+            module, node,
+            f"`{brief(node)}` keeps something of the samples that are asked for, which are a rank's own",
+            "what follows from a sample's index is the same whoever asks for it",
         )  # fmt: skip
 
-    def _changes(self, call: cst.Call) -> bool:
+
+def _may_keep(function: Function) -> bool:
+    """Whether anything in its text might: else there is nothing to look for in a run."""
+    for node in tree.walk(function.node) if function.node is not None else ():
+        if isinstance(node, ASSIGNMENTS):
+            if any(not isinstance(leaf, cst.Name) for one in tree.targets(node) for leaf in tree.leaves(one)):
+                return True
+        elif isinstance(node, (cst.Global, cst.Nonlocal)):
+            return True
+        elif isinstance(node, cst.Call):
+            taking = isinstance(node.func, cst.Attribute) and node.func.attr.value in _TAKING | {"shuffle"}
+            plain = isinstance(node.func, cst.Name)  # `next(self.stream)`, or a function that may do anything with it
+            if taking or (plain and node.args):
+                return True
+        elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+            return True
+    return False
+
+
+class _Sampling:
+    """The functions that run for a sample."""
+
+    def __init__(self, facts: Facts, functions: list[Callable]) -> None:
+        self._facts, self._functions = facts, functions
+        self._passing = Pass(facts, functions)
+
+    def kept(self) -> Iterator[tuple[Module, cst.CSTNode]]:
+        for function in self._functions:
+            module = self._facts.module_of(function)
+            for node in tree.walk(function.body):
+                if isinstance(node, ASSIGNMENTS) and node.value is not None:
+                    places = [leaf for one in tree.targets(node) for leaf in tree.leaves(one)]
+                    kept = any(self._lasts(function, place) and self._is_kept(module, node, place) for place in places)
+                else:
+                    kept = isinstance(node, cst.Call) and self._changes(module, function, node)
+                if kept and not self._is_looked_up(module, node):
+                    yield module, node
+
+    # ---- how long it is there
+
+    def _lasts(self, function: Callable, place: cst.BaseExpression) -> bool:
+        """Whether what is assigned to is there when the sample is done: `self.count`, `self.counts[i]`, a global."""
+        if isinstance(place, cst.Name):
+            return isinstance(function, cst.FunctionDef) and place.value in names_of_others(function)
+        return isinstance(place, (cst.Attribute, cst.Subscript)) and self._is_there(place.value)
+
+    def _is_there(self, holder: cst.BaseExpression) -> bool:
+        return any(self._outlives(self._facts.value(one)) for one in tree.inwards(holder))
+
+    def _outlives(self, value: Value) -> bool:
+        held = [obj for obj in value.objs if not isinstance(obj, Method)]
+        return any(not any(is_made_in(loop, obj) for loop in self._facts.loops) for obj in held)
+
+    def _is_as_it_began(self, module: Module, node: cst.CSTNode, place: cst.BaseExpression) -> bool:
+        own = own_attribute(module, node, place)
+        if not may_be_of_before(module, node, place):
+            return False
+        return not own or self._passing.may_be_as_it_began(module, node, own)
+
+    # ---- what is assigned
+
+    def _is_kept(self, module: Module, node: Assignment, place: cst.BaseExpression) -> bool:
+        if not self._is_as_it_began(module, node, place):
+            return False
+        if isinstance(node, cst.AugAssign) or self._goes_on_from(module, node, place):
+            return True
+        if isinstance(place, (cst.Attribute, cst.Subscript)) and self._follows_from_a_sample(place.value):
+            return False  # of what is kept for this sample alone
+        of_a_sample = self._follows_from_a_sample(node.value) or self._is_at_some_samples(module, node)
+        if isinstance(place, cst.Subscript):
+            keys = [one for element in place.slice for one in tree.walk(element)]
+            by_sample = any(map(self._follows_from_a_sample, keys))
+            return (of_a_sample or by_sample) and self._is_read_otherwise(module, place)
+        if not of_a_sample or self._is_made_once(module, node, place):
+            return False
+        within = module.function(node)
+        if any(may_be_of_before(module, one, place) for one in reads_of(module, place, within)):
+            return True
+        return isinstance(place, cst.Attribute) and self._is_read_elsewhere(module, node, place)
+
+    def _goes_on_from(self, module: Module, node: Assignment, place: cst.BaseExpression) -> bool:
+        """`self.n = self.n + 1`, also by way of a name."""
+        value = node.value or node
+        copied = [one for one in tree.walk(module.function(node)) if one is not node and _gives(one, tree.names(value))]
+        return any(any(reads_of(module, place, one)) for one in (value, *copied))
+
+    def _is_made_once(self, module: Module, node: Assignment, place: cst.BaseExpression) -> bool:
+        """`if self.file is None: self.file = open(…)`, of what is the same for all samples."""
+        asked = {tree.code_of(one) for test in _tests(module, node) for one in _expressions(test)}
+        return tree.code_of(place) in asked and not self._follows_from_a_sample(node.value)
+
+    def _is_read_elsewhere(self, module: Module, node: cst.CSTNode, place: cst.Attribute) -> bool:
+        """In another method of the same pass, or by whoever else has the object."""
+        own, holders = own_attribute(module, node, place), self._facts.value(place.value).objs
+        if own and any(self._passing.reads_elsewhere(module, node, own)):
+            return True
+        reads = (one for one in self._facts.run.values if isinstance(one, cst.Attribute))
+        return any(
+            one.attr.value == place.attr.value and not self._facts.value(one.value).objs.isdisjoint(holders)
+            and self._is_of_others(one)
+            for one in reads
+        )  # fmt: skip
+
+    def _is_of_others(self, read: cst.Attribute) -> bool:
+        module = self._facts.module_of(read)
+        function = module.function(read)
+        makes = isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
+        return function not in self._functions and not makes and not is_target(module, read)
+
+    def _is_read_otherwise(self, module: Module, place: cst.Subscript) -> bool:
+        """Whether any other entry than the sample's own is read, as it is not in a cache."""
+        held = self._facts.value(place.value).objs
+        key = _key(place)
+        for function in self._functions:
+            where = self._facts.module_of(function)
+            for one in tree.walk(function.body):
+                read = isinstance(one, (cst.Attribute, cst.Name)) and not held.isdisjoint(self._facts.value(one).objs)
+                if read and isinstance(one, (cst.Attribute, cst.Name)) and not _is_of_one_entry(where, one, key):
+                    return True
+        return not held and any(
+            not _is_of_one_entry(module, one, key)
+            for one in reads_of(module, place, module.function(place))
+            if isinstance(one, (cst.Attribute, cst.Name))
+        )  # fmt: skip
+
+    # ---- what is called
+
+    def _changes(self, module: Module, function: Callable, call: cst.Call) -> bool:
         """`self.seen.append(i)`, `self.order.pop()`, `next(self.stream)`"""
-        if isinstance(call.func, cst.Name) and call.func.value == "next" and call.args:
-            holder = call.args[0].value
-            return self._holds(call, holder)
+        given = [one.value for one in call.args]
+        names = {str(getattr(obj, "name", "")) for obj in self._facts.value(call.func).objs}
+        if python.TAKES_ONE in names and given:
+            return self._holds(module, call, given[0])
+        if given and any(one in in_place.OF_LISTS or one.endswith(".shuffle") for one in names):
+            return self._holds(module, call, given[0])
+        if python.SETS_ATTRIBUTE in names and len(given) > 2:
+            return self._follows_from_a_sample(given[2]) and self._holds(module, call, given[0])
         if not isinstance(call.func, cst.Attribute):
             return False
-        if call.func.attr.value == "shuffle" and call.args:
-            return self._holds(call, call.args[0].value)
         holder, name = call.func.value, call.func.attr.value
-        alone = isinstance(self._module.parents.get(call), cst.Expr)  # a tensor's `add` gives another one
-        adds = name in _ADDING and alone and any(self._follows_from_a_sample(one.value) for one in call.args)
-        return (adds or name in _TAKING) and self._holds(call, holder)
+        if name == "shuffle" and given:  # of a generator that is not known
+            return self._holds(module, call, given[0])
+        alone = isinstance(module.parents.get(call), cst.Expr)  # a tensor's `add` gives another one
+        adds = name in _ADDING and alone and any(map(self._follows_from_a_sample, given))
+        in_place_too = name.endswith("_") and not name.startswith("_") and any(map(self._follows_from_a_sample, given))
+        return (adds or in_place_too or name in _TAKING) and self._holds(module, call, holder)
 
-    def _holds(self, call: cst.Call, holder: cst.BaseExpression) -> bool:
+    def _holds(self, module: Module, call: cst.Call, holder: cst.BaseExpression) -> bool:
         """Whether a list, a stream or the like is there before and after."""
-        lasts = self._is_of_the_module(holder.value) if isinstance(holder, cst.Name) else self._lasts(holder)
-        return lasts and may_be_of_before(self._module, call, holder)
+        return self._is_there(holder) and self._is_as_it_began(module, call, holder)
 
-    def _is_at_some_samples(self, call: cst.Call, setting: Set[str]) -> bool:
+    # ---- what follows from a sample
+
+    def _follows_from_a_sample(self, node: cst.CSTNode | None) -> bool:
+        return node is not None and any(
+            self._facts.shares_of_training(self._facts.value(one)) for one in tree.walk(node)
+        )
+
+    def _is_at_some_samples(self, module: Module, node: cst.CSTNode) -> bool:
         """`if index == len(self) - 1: self.reshuffle()`: only the rank that is asked for that sample does."""
-        own = isinstance(call.func, cst.Attribute) and tree.code_of(call.func.value) == self._own
-        if not own or not isinstance(call.func, cst.Attribute) or call.func.attr.value not in setting:
-            return False
-        return any(map(self._follows_from_a_sample, self._tests(call)))
+        return module.function(node) in self._conditional or any(
+            map(self._follows_from_a_sample, _tests(module, node))
+        )  # fmt: skip
 
-    def _tests(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
-        return [one.test for one in self._module.enclosing(node) if isinstance(one, cst.If)]
+    @cached_property
+    def _conditional(self) -> set[cst.CSTNode]:
+        """Functions that are called for some samples and not for others."""
+        found: set[cst.CSTNode] = set()
+        before = -1
+        while len(found) > before:
+            before = len(found)
+            for function in self._functions:
+                module = self._facts.module_of(function)
+                for node, called, _ in calls_in(self._facts, module, function):
+                    if function in found or any(map(self._follows_from_a_sample, _tests(module, node))):
+                        found.update(called)
+        return found
 
-    def _follows_from_a_sample(self, value: cst.BaseExpression) -> bool:
-        return not self._of_a_sample.isdisjoint(tree.names(value))
-
-    def _is_looked_up(self, node: cst.CSTNode) -> bool:
+    def _is_looked_up(self, module: Module, node: cst.CSTNode) -> bool:
         """`if index != self.index: self.index, self.rows = index, load(index)`: what is kept is known by its index."""
         if isinstance(node, cst.AugAssign):
             return False
-        compared = [one for test in self._tests(node) for one in tree.walk(test) if isinstance(one, cst.Comparison)]
+        compared = [one for test in _tests(module, node) for one in tree.walk(test) if isinstance(one, cst.Comparison)]
         return any(
             isinstance(target.operator, _SAME) for one in compared for target in one.comparisons
-            if self._follows_from_a_sample(one) and any(map(self._lasts, _expressions(one)))
+            if self._follows_from_a_sample(one) and any(map(self._is_of_the_object, _expressions(one)))
         )  # fmt: skip
+
+    def _is_of_the_object(self, place: cst.BaseExpression) -> bool:
+        return isinstance(place, (cst.Attribute, cst.Subscript)) and self._is_there(place.value)
+
+
+def _gives(node: cst.CSTNode, names: set[str]) -> bool:
+    """Whether it gives a value to one of some names: `n = self.n`."""
+    if not isinstance(node, (cst.Assign, cst.AnnAssign, cst.NamedExpr)):
+        return False
+    targets = [node.target] if isinstance(node, cst.NamedExpr) else tree.targets(node)
+    return not names.isdisjoint(name for one in targets for name in tree.target_names(one))
+
+
+def _tests(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
+    found = []
+    for one in module.enclosing(node):
+        if isinstance(one, (cst.FunctionDef, cst.Lambda)):
+            break
+        found += [one.test] if isinstance(one, (cst.If, cst.While, cst.IfExp)) else []
+    return found
 
 
 def _expressions(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     return (one for one in tree.walk(node) if isinstance(one, (cst.Attribute, cst.Subscript, cst.Name)))
+
+
+def _key(place: cst.Subscript) -> str:
+    return ", ".join(tree.code_of(one.slice) for one in place.slice)
+
+
+def _is_of_one_entry(module: Module, read: cst.Attribute | cst.Name, key: str) -> bool:
+    """`rows` of `rows[i]`, `rows.get(i)`, `i in rows`, `len(rows)`, or of another name that it is given."""
+    holder = module.parents.get(read)
+    if isinstance(holder, cst.Subscript) and holder.value is read:
+        return _key(holder) == key or _is_a_parameter(module, holder)
+    if isinstance(holder, cst.Attribute) and holder.value is read:
+        call = module.parents.get(holder)
+        asked = call.args[:1] if isinstance(call, cst.Call) and holder.attr.value in _ONE_ENTRY else ()
+        return holder.attr.value in _OF_SIZE or any(tree.code_of(one.value) == key for one in asked)
+    if isinstance(holder, cst.ComparisonTarget):
+        return isinstance(holder.operator, (cst.In, cst.NotIn, cst.Is, cst.IsNot))
+    if isinstance(holder, cst.Comparison):
+        return all(isinstance(one.operator, (cst.Is, cst.IsNot)) for one in holder.comparisons)
+    if isinstance(holder, cst.Arg):
+        call = module.parents.get(holder)
+        return isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "len"
+    return isinstance(holder, (cst.Assign, cst.AssignTarget, cst.AnnAssign, cst.If, cst.BooleanOperation))
+
+
+def _is_a_parameter(module: Module, place: cst.Subscript) -> bool:
+    """`self.rows[index]`, in a function that is given the index."""
+    function = module.function(place)
+    given = parameters_of(function) if isinstance(function, (cst.FunctionDef, cst.Lambda)) else []
+    return _key(place) in {one.name.value for one in given}

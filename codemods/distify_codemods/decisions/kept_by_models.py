@@ -22,16 +22,19 @@ from distify_codemods.decisions.of_before import (
     reads_of,
 )
 from distify_codemods.decisions.own_figures import is_made_in
+from distify_codemods.decisions.passes import Pass, own_attribute
 from distify_codemods.decisions.places import places_of
 from distify_codemods.decisions.sinks import Kind as Sinks
 from distify_codemods.decisions.sinks import sinks
-from distify_codemods.events import Kind
+from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.libraries import in_place, python, torch_nn
 from distify_codemods.naming import brief
 from distify_codemods.objects import Mapping, Method, Sequence
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING
 
 #: What follows from the size of a batch alone is made anew for another size.
 _OF_SIZES = (Scale.CONST, Scale.COUNT)
@@ -52,8 +55,10 @@ def links(decisions: Decisions) -> Iterator[Link]:
     facts = decisions.facts
     if not facts.training_loops:
         return
-    written = [one for find in (_assigned, _put, _changed_in_place) for one in find(facts)]
-    kept = [one for one in written if _outlives(facts, one) and _is_left_by_another_pass(facts, one)]
+    written = [one for find in (_assigned, _put, _changed_in_place, _by_functions) for one in find(facts)]
+    lasting = [one for one in written if _outlives(facts, one)]
+    passing = Pass(facts, places_of(facts).in_models) if lasting else None
+    kept = [one for one in lasting if passing and _is_left_by_another_pass(facts, passing, one)]
     found = [*((one.module, one.node, "keeps") for one in kept), *((*one, "writes") for one in _logged(facts))]
     for module, node, does in dict.fromkeys(found):
         yield Link(
@@ -135,6 +140,31 @@ def _changed_in_place(facts: Facts) -> Iterator[_Write]:
             yield _Write(event.module, node, held, held, True)
 
 
+def _by_functions(facts: Facts) -> Iterator[_Write]:
+    """`heapq.heappush(self.losses, x.mean())`, `setattr(self, "top", x)`, `self.register_buffer("top", x)`"""
+    for event in facts.of_kind(Kind.METHOD, Kind.CALL):
+        node = event.node
+        if not isinstance(node, cst.Call) or event.module.function(node) not in places_of(facts).in_models:
+            continue
+        given = [one.value for one in node.args]
+        if not any(_parts_of_one_rank(facts, one) for one in given[1:]):
+            continue
+        if event.kind is Kind.CALL and (event.name in in_place.OF_LISTS or in_place.is_of_arrays(event.name)):
+            yield _Write(event.module, node, given[0], given[0], True)
+        elif event.kind is Kind.CALL and event.name == python.SETS_ATTRIBUTE:
+            yield _named(facts, event, given[0], given[1])
+        elif event.kind is Kind.METHOD and event.name == torch_nn.REGISTERS_BUFFER and event.receiver_node is not None:
+            yield _named(facts, event, event.receiver_node, given[0])
+
+
+def _named(facts: Facts, event: Event, holder: cst.BaseExpression, name: cst.BaseExpression) -> _Write:
+    """Under a name that is not known, it may be any."""
+    known = facts.value(name).constant()
+    if not isinstance(known, str) or not known.isidentifier():
+        return _Write(event.module, event.node, holder, holder, True)
+    return _Write(event.module, event.node, cst.Attribute(holder, cst.Name(known)), holder, False)
+
+
 def _is_attribute(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name)
 
@@ -157,12 +187,16 @@ def _is_of_one_rank(facts: Facts, module: Module, node: Assignment) -> bool:
     keys = [one.slice for target in tree.targets(node) for one in tree.walk(target) if isinstance(one, cst.Subscript)]
     if any(_parts_of_one_rank(facts, one) for one in (node.value, *(part for key in keys for part in key)) if one):
         return True
-    tests = []
     for one in module.enclosing(node):
         if isinstance(one, (cst.FunctionDef, cst.Lambda)):
             break
-        tests += [facts.value(one.test)] if isinstance(one, (cst.If, cst.While)) else []
-    return any(facts.shares_of_training(test) and test.scale not in _OF_SIZES for test in tests)
+        value = facts.value(one.test) if isinstance(one, (cst.If, cst.While)) else NOTHING
+        if facts.shares_of_training(value) and value.scale not in _OF_SIZES:
+            return True
+        turns = facts.value(one.iter) if isinstance(one, cst.For) else NOTHING  # as many as there are samples
+        if facts.shares_of_training(turns) and turns.scale in (*PER_SAMPLE, Scale.COUNT):
+            return True
+    return False
 
 
 def _outlives(facts: Facts, write: _Write) -> bool:
@@ -175,17 +209,22 @@ def _outlives(facts: Facts, write: _Write) -> bool:
     return any(not any(is_made_in(loop, obj) for loop in facts.loops) for obj in held)
 
 
-def _is_left_by_another_pass(facts: Facts, write: _Write) -> bool:
+def _is_left_by_another_pass(facts: Facts, passing: Pass, write: _Write) -> bool:
     """Whether something may be there of an earlier pass, and is added to, or read before it is set."""
     module, node, place = write.module, write.node, write.place
+    own = own_attribute(module, node, place)
     if not may_be_of_before(module, node, place):
+        return False
+    if own and not passing.may_be_as_it_began(module, node, own):
         return False
     if write.adds:
         return True
     within: cst.CSTNode = module.function(node)
     if isinstance(node, ASSIGNMENTS) and node.value is not None:
         scale = facts.value(node.value).scale
-        if scale in PER_SAMPLE:
-            return False  # rows of one batch do not go with those of another: see `pools`
-        within = node.value if scale in _OF_SIZES else within  # tests ask whether it has the size still
-    return any(may_be_of_before(module, one, place) for one in reads_of(module, place, within))
+        if scale in PER_SAMPLE or scale in _OF_SIZES:
+            # Rows of one batch do not go with those of another; tests ask whether what is made of sizes fits still.
+            return any(may_be_of_before(module, one, place) for one in reads_of(module, place, node.value))
+    if any(may_be_of_before(module, one, place) for one in reads_of(module, place, within)):
+        return True
+    return bool(own) and isinstance(place, cst.Attribute) and any(passing.reads_elsewhere(module, node, own))

@@ -8,22 +8,20 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.facts import Facts
-from distify_codemods.inside import made_of
+from distify_codemods.interpreter import sampling
+from distify_codemods.interpreter.sampling import FOR_A_SAMPLE
 from distify_codemods.objects import Function, Instance
-
-_FOR_A_SAMPLE = ("__getitem__", "__getitems__", "__call__", "forward")
 
 
 def makers(facts: Facts) -> Iterator[Instance]:
     """The data sets of training, and objects of the script's that these hold, such as transforms."""
-    given = [one.arguments.get("dataset", 0) for one in facts.loaders if one.obj in facts.training_loaders]
-    seen = dict.fromkeys(obj for value in made_of(one for one in given if one is not None) for obj in value.objs)
-    return (obj for obj in seen if isinstance(obj, Instance) and obj.of is not None)
+    loaders = (one.obj for one in facts.loaders if one.obj in facts.training_loaders)
+    yield from dict.fromkeys(obj for loader in loaders for obj in sampling.makers(loader))
 
 
 def functions_of(obj: Instance) -> Iterator[Function]:
     """What is called for a sample, and the methods which that calls."""
-    left, seen = list(_FOR_A_SAMPLE), set[str]()
+    left, seen = list(FOR_A_SAMPLE), set[str]()
     while left:
         name = left.pop()
         member = obj.of.member(name) if obj.of is not None and name not in seen else None

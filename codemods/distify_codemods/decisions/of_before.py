@@ -11,7 +11,7 @@ from distify_codemods.program import Module
 
 Assignment = cst.Assign | cst.AnnAssign | cst.AugAssign
 ASSIGNMENTS = (cst.Assign, cst.AnnAssign, cst.AugAssign)
-_STATEMENTS = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
+STATEMENTS = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
 
 
 def names_of_others(function: cst.FunctionDef) -> set[str]:
@@ -25,7 +25,7 @@ def may_be_of_before(module: Module, node: cst.CSTNode, place: cst.BaseExpressio
     names = [tree.code_of(one) for one in tree.inwards(place) if isinstance(one, (cst.Attribute, cst.Subscript))]
     if isinstance(place, cst.Name) and is_set(node, place):
         names = [place.value]
-    statement = next(one for one in (node, *module.enclosing(node)) if isinstance(one, _STATEMENTS))
+    statement = next(one for one in (node, *module.enclosing(node)) if isinstance(one, STATEMENTS))
     return all(module.flow(statement).may_be_as_before(statement, name) for name in names)
 
 
@@ -63,5 +63,5 @@ def _is_held(module: Module, node: cst.CSTNode) -> bool:
 
 
 def _is_target(module: Module, node: cst.CSTNode) -> bool:
-    around = next((one for one in module.enclosing(node) if isinstance(one, _STATEMENTS)), None)
+    around = next((one for one in module.enclosing(node) if isinstance(one, STATEMENTS)), None)
     return isinstance(around, (cst.Assign, cst.AnnAssign)) and is_set(around, node)

@@ -10,7 +10,7 @@ import libcst as cst
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import to_library
-from distify_codemods.interpreter import collated, holding, pairing, text
+from distify_codemods.interpreter import collated, holding, pairing, sampling, text
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
@@ -97,6 +97,8 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
 def _batch(machine: Machine, loader: External, place: cst.CSTNode) -> Value:
     if place in machine.whole:
         return Value(scale=Scale.SAMPLES)
+    if machine.asks_for_samples:
+        sampling.ask(machine, loader, place)
     if loader.name in torch_data.ITERATORS:
         return text.batch_of(machine, loader)
     if machine.evidence:

@@ -59,6 +59,7 @@ class Machine:
         self.reducing = trial.reducing
         self.cutting = trial.cutting
         self.evidence = trial.evidence
+        self.asks_for_samples = trial.samples
         self.tries = replace(trial, shared=False, sparing=False, drop_data_parallel=False, hooks=()) != NOTHING_TRIED
         self.shared = trial.shared
         self.tells_draws = trial.shared or trial.evidence  # whether values tell where random numbers were drawn

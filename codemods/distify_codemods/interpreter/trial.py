@@ -62,6 +62,7 @@ class Trial:
     `evidence`: whether values tell what unknown things had a part in them (`evidence.py`).
     `shared`: whether ranks share forward passes alone, so that whatever the script sees is the same on all of them.
     With either, values tell where random numbers in them were drawn.
+    `samples`: whether loaders ask their data sets for samples (`sampling.py`): what comes of it stays out of batches.
     `sparing`: whether a function is followed a few times for each kind of arguments (`sparing.py`).
     `hooks`: what wraps and sums change.
     """
@@ -75,6 +76,7 @@ class Trial:
     reducing: Reducing | None = None
     shared: bool = False
     evidence: bool = False
+    samples: bool = False
     sparing: bool = False
     hooks: Hooks = ()
 
