@@ -117,9 +117,26 @@ class _SynchronisedBatchNorm(_BatchNorm):
     _original: ClassVar[type[nn.Module]]
 
     def forward(self, input: Tensor) -> Tensor:
+        if torch.jit.is_scripting():  # type: ignore[attr-defined]  # compiled without super(), for one process
+            return self._for_one_process(input)
         if not self.training or is_alone():
             return super().forward(input)
         return self._normalise_over_ranks(input)
+
+    def _for_one_process(self, input: Tensor) -> Tensor:
+        """As torch has it, spelled as TorchScript wants it."""
+        self._check_input_dim(input)  # type: ignore[no-untyped-call]
+        factor = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats:
+            if self.num_batches_tracked is not None:  # noqa: SIM102 - tests of None stand alone there
+                self.num_batches_tracked.add_(1)
+                if self.momentum is None:
+                    factor = 1.0 / float(self.num_batches_tracked)
+        keeps = not self.training or self.track_running_stats
+        mean = self.running_mean if keeps else None
+        variance = self.running_var if keeps else None
+        by_batch = self.training or self.running_mean is None
+        return nn.functional.batch_norm(input, mean, variance, self.weight, self.bias, by_batch, factor, self.eps)
 
     def _normalise_over_ranks(self, input: Tensor) -> Tensor:
         check: Any = self._check_input_dim  # untyped in torch

@@ -198,3 +198,28 @@ LAYER = "nn.Transformer{}Layer(8, 2, batch_first=True)"
 def test_what_a_stack_copies_is_no_part_of_the_model(kind: str, memory: str, made: str, wrap: str) -> None:
     text = STACKED.format(made=made.format(LAYER.format(kind)), kind=kind, memory=memory)
     assert wrap in converted(text)
+
+
+@pytest.mark.parametrize(
+    ("forward", "step", "wrap"),
+    [
+        (ALL, PLAIN, TOLD),
+        (ALL.replace("return self", "return self.scale * self"), PLAIN, WRAP),
+        (ALL, "(F.cross_entropy(model(x), y) * model.scale).backward()", WRAP),
+    ],
+    ids=["nowhere", "in the forward pass", "in the loss"],
+)
+def test_a_parameter_of_the_models_own(forward: str, step: str, wrap: str) -> None:
+    own = "super().__init__()\n        self.scale = nn.Parameter(torch.ones(()))\n"
+    before = script(forward, step).replace("super().__init__()\n", own, 1)
+    text = converted(before)
+    assert wrap in text
+    assert WRAP in converted(before.replace("(torch.ones(()))", "(torch.ones(()), requires_grad=False)"))
+
+
+def test_a_parameter_that_the_loss_alone_uses_beside_a_layer_that_nothing_uses() -> None:
+    own = "super().__init__()\n        self.scale = nn.Parameter(torch.ones(()))\n"
+    step = "(F.cross_entropy(model(x), y) * model.scale).backward()"
+    text = converted(script(SOME, step).replace("super().__init__()\n", own, 1))
+    assert "DistributedDataParallel" not in text
+    assert "rt.all_reduce_gradients(optimizer)" in text

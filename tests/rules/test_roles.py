@@ -211,6 +211,10 @@ def test_figures_on_the_training_data_that_are_no_sums() -> None:
     ("line", "new"),
     [
         ("x, y = next(iter(loader))\n", "x, y = next(iter(rt.whole_loader(loader)))\n"),
+        (
+            "batches = iter(loader)\nx, y = next(batches)\nx, y = next(batches)\n",
+            "batches = iter(rt.whole_loader(loader))\nx, y = next(batches)\nx, y = next(batches)\n",
+        ),
         ("means = [x.mean() for x, y in loader]\n", "means = [x.mean() for x, y in rt.whole_loader(loader)]\n"),
         ("seen = list(loader)\n", "seen = list(rt.whole_loader(loader))\n"),
         ("for x, y in loader:\n    pass\n", "for x, y in rt.whole_loader(loader):\n    pass\n"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import warnings
 from typing import Any
 
 import distify_runtime as rt
@@ -221,6 +222,15 @@ class Renamed(nn.BatchNorm2d):
     """A subclass that keeps torch's forward."""
 
 
+def _is_scripted_as_in_one_process(layer: nn.Module) -> bool:
+    own = nn.BatchNorm2d(layer.num_features)  # type: ignore[arg-type]
+    own.load_state_dict(layer.state_dict())
+    with warnings.catch_warnings(action="ignore"):
+        scripted = torch.jit.script(layer)
+    batch = torch.randn(4, layer.num_features, 2, 2)  # type: ignore[call-overload]
+    return torch.equal(scripted(batch), own(batch)) and torch.equal(scripted.running_var, own.running_var)
+
+
 def _identity_of_converted_layers() -> dict[str, Any]:
     plain = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), Renamed(2))
     keys, shown = list(plain.state_dict()), repr(plain)
@@ -238,6 +248,7 @@ def _identity_of_converted_layers() -> dict[str, Any]:
         "saved as": [type(layer) for layer in torch.load(saved, weights_only=False)],
         "pickled as": [type(pickle.loads(pickle.dumps(model[1], protocol))) for protocol in range(6)],
         "copied": type(copy.deepcopy(model)[1]) is synchronised,
+        "scripted": _is_scripted_as_in_one_process(model[1]),
         "twice": type(rt.convert_sync_batchnorm(model[1])) is synchronised,
     }
 

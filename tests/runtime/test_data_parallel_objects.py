@@ -267,12 +267,14 @@ def test_a_compiled_model_is_shared() -> None:
 
 
 def _exported_by_one_rank() -> Any:
-    net = nn.Sequential(nn.Linear(5, 3), nn.Dropout(0.5))
+    net = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3), nn.Dropout(0.5))
     rt.data_parallel(net)
     net(whole())
     if rt.rank() == 0:
-        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        with warnings.catch_warnings(action="ignore"):  # of what torch would not have people use any more
             torch.jit.trace(net, whole(), check_trace=False)
+            torch.jit.trace(net.eval(), whole())
+            torch.jit.script(net)
         torch.export.export(net.eval(), (whole(),))
         net.train()
     return net(whole()).shape, torch.rand(1).item()

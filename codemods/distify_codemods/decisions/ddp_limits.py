@@ -9,7 +9,7 @@ import libcst as cst
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions.backward_passes import Session, sessions
 from distify_codemods.decisions.base import Unwrapped
-from distify_codemods.decisions.unused import Unused, left_over, unused_parts, whole
+from distify_codemods.decisions.unused import Unused, left_over, own_parameters, unused_parts, whole
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core
@@ -40,7 +40,7 @@ def _problem(facts: Facts, model: Obj, found: Sequence[Session]) -> tuple[Event,
     if left is not None:
         return left, "not all that its forward pass computes goes into the loss"
     forwards = {forward.node for session in found for forward in session.forwards}
-    read = _read_outside(facts, model, [one.part for one in unused if not one.sometimes], forwards)
+    read = _read_outside(facts, model, unused, forwards)
     if read is not None:
         return read, "a part of it takes part in a step, and not in its forward pass"
     penalised = next((one.backward for one in found if unused and _straight(one.backward, model)), None)
@@ -61,17 +61,18 @@ def _straight(backward: Event, model: Obj) -> bool:
     return model in owners or any(part in owners for part in whole(model))
 
 
-def _read_outside(facts: Facts, model: Obj, parts: Sequence[Obj], forwards: set[cst.CSTNode]) -> Event | None:
+def _read_outside(facts: Facts, model: Obj, unused: Sequence[Unused], forwards: set[cst.CSTNode]) -> Event | None:
     """`criterion(net.decoder.weight, ...)`: a part that it takes for one without gradients in this step."""
-    for event in facts.of_kind(Kind.ATTRIBUTE) if parts else ():
+    parts = {one.part for one in unused if not one.sometimes and not one.parameter}
+    own = own_parameters(facts).get(model, []) if unused else []
+    within = {event.name for event in facts.of_kind(Kind.ATTRIBUTE) if own and forwards & set(event.here.frame.context)}
+    for event in facts.of_kind(Kind.ATTRIBUTE) if parts or own else ():
         outside = not forwards & set(event.here.frame.context)
         trains = event.grad and outside and facts.in_training(event)
         if trains and any(core(obj) is model for obj in event.receiver.objs):
             value = model.attributes.get(event.name)
-            held = (
-                {part for obj in value.objs for part in (core(obj), *whole(core(obj)))} if value is not None else set()
-            )
-            if held & set(parts):
+            held = {part for obj in value.objs for part in (core(obj), *whole(core(obj)))} if value is not None else ()
+            if not parts.isdisjoint(held) or (event.name in own and event.name not in within):
                 return event
     return None
 
@@ -101,6 +102,8 @@ def leaves_unused(facts: Facts, model: Obj) -> str:
         return ""
     part = next((one for one in parts if not one.sometimes), parts[0])
     name = facts.names.of(part.part)
+    if part.parameter:
+        return f"no training step is seen to use `{name}.{part.parameter}`"
     if part.foreign:
         return f"`{name}` is a library's, and a step is not seen to need all of its parameters"
     if part.last:

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Const, Obj
+from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.answers import answered_once
 from distify_codemods.decisions.backward_passes import Session
 from distify_codemods.decisions.foreign_parts import ABOUT, not_seen_to_be_used
@@ -33,6 +33,7 @@ class Unused:
     sometimes: bool
     last: bool = False  # one of several, in the last turn of a loop over them
     foreign: bool = False  # a library's model, of which the step may need all or not
+    parameter: str = ""  # not all of it, but this attribute of it
 
 
 @answered_once
@@ -50,6 +51,7 @@ def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> list[Unu
 
 def _unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator[Unused]:
     layers, frozen = _layers(facts, model), _frozen(facts, model)
+    yield from (Unused(owner, False, parameter=name) for owner, name in _parameters_not_read(facts, model))
     sequences = (part for part in parts_of(model) if isinstance(part, External) and part.name in torch_nn.CONTAINERS)
     containers: dict[Obj, set[Obj]] = {part: set(parts_of(part)) for part in sequences}  # whose parts are called unseen
     for forward in dict.fromkeys(forward for one in found for forward in one.forwards):
@@ -78,6 +80,42 @@ def _unused_in(
             yield Unused(layer, True)
         elif uses and all(goes_nowhere(event.module, event.node) for event in uses):
             yield Unused(layer, False, last=True)
+
+
+def _parameters_not_read(facts: Facts, model: Obj) -> Iterator[tuple[Obj, str]]:
+    """`self.scale = nn.Parameter(...)`, which nothing in the program asks for, with what it is an attribute of."""
+    made = own_parameters(facts)
+    for owner in parts_of(model) if made else ():
+        for name in made.get(owner, ()):
+            if not any(owner in map(core, facts.value(one.value).objs) for one in _asked(facts).get(name, ())):
+                yield owner, name
+
+
+@answered_once
+def own_parameters(facts: Facts) -> dict[Obj, list[str]]:
+    """By what they are an attribute of, where gradients are asked for."""
+    found: dict[Obj, list[str]] = {}
+    for event in facts.of_kind(Kind.STORE):
+        made = event.module.parents.get(event.module.parents.get(event.node, event.node))
+        call = made.value if isinstance(made, cst.Assign) else None
+        if not isinstance(call, cst.Call) or not isinstance(event.node, cst.Attribute):
+            continue
+        wants = tree.keywords(call).get("requires_grad")
+        asks = wants is None or facts.value(wants).constant() is not False
+        if asks and any(isinstance(one, Ref) and one.name == torch_nn.PARAMETER for one in facts.value(call.func).objs):
+            for owner in map(core, event.receiver.objs):
+                found.setdefault(owner, []).append(event.name)
+    return found
+
+
+@answered_once
+def _asked(facts: Facts) -> dict[str, list[cst.Attribute]]:
+    """Where attributes are read, by their names."""
+    found: dict[str, list[cst.Attribute]] = {}
+    for node in facts.run.values:
+        if isinstance(node, cst.Attribute):
+            found.setdefault(node.attr.value, []).append(node)
+    return found
 
 
 def left_over(facts: Facts, model: Obj, found: Iterable[Session]) -> Event | None:

@@ -13,6 +13,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_iterated
 from distify_codemods.libraries import progress, python, torch_optim
 from distify_codemods.objects import External, Mapping, Sequence, Wrapped
+from distify_codemods.program import Module
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
@@ -99,6 +100,25 @@ def _reads(facts: Facts) -> Iterator[tuple[Event, cst.BaseExpression]]:
             given = event.node.args[python.GO_THROUGH[event.name]].value
             if event.name != python.TAKES_ONE or _is_call(given):
                 yield event, given
+        elif event.name == python.BEGINS and _is_looked_at(facts, event):
+            yield event, event.node.args[0].value
+
+
+def _is_looked_at(facts: Facts, began: Event) -> bool:
+    """`batches = iter(loader)`, of which single batches are taken by that name, and by no loop over batches."""
+    holder = began.module.parents.get(began.node)
+    targets = [one.target for one in holder.targets] if isinstance(holder, cst.Assign) else []
+    uses = [read for one in targets if isinstance(one, cst.Name) for read in began.module.flow(one).uses(one)]
+    taken = [_taking(began.module, read) for read in uses]
+    in_loops = {draw.node for loop in facts.loops for draw in loop.draws}
+    return bool(taken) and all(isinstance(one, cst.Call) and one not in in_loops for one in taken)
+
+
+def _taking(module: Module, read: cst.CSTNode) -> cst.CSTNode | None:
+    """`next(batches)`"""
+    call = module.parents.get(module.parents.get(read, read))
+    takes = isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "next"
+    return call if takes and isinstance(call, cst.Call) and call.args[0].value is read else None
 
 
 def _is_synced(event: Event) -> bool:

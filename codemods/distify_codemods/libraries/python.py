@@ -52,8 +52,8 @@ READS_ATTRIBUTE, SETS_ATTRIBUTE = "builtins.getattr", "builtins.setattr"
 IMPORT_MODULE, IMPORT = "importlib.import_module", "builtins.__import__"
 IMPORTS = frozenset({IMPORT_MODULE, IMPORT})
 BY_NAME = IMPORTS | {"builtins.eval", "builtins.exec"}
-#: Takes one of what it is given; and where the others, that go through all of it, have that if not first.
-TAKES_ONE = "builtins.next"
+#: Goes through what it is given; takes one of it; and where the others, that go through all, have that if not first.
+BEGINS, TAKES_ONE = "builtins.iter", "builtins.next"
 GO_THROUGH = {
     **dict.fromkeys((f"builtins.{name}" for name in "list tuple set sorted sum max min next".split()), 0),
     **dict.fromkeys(("builtins.map", "builtins.filter"), -1),

@@ -33,7 +33,8 @@ GIVE_BACK = (
     "torch.nn.utils.remove_weight_norm", "torch.nn.utils.parametrizations.weight_norm",
 )  # fmt: skip
 #: What makes a tensor a part of a module.
-PARTS = ("torch.nn.Parameter", "torch.nn.Buffer")
+PARAMETER = "torch.nn.Parameter"
+PARTS = (PARAMETER, "torch.nn.Buffer")
 #: Functions that fill a tensor.
 FILLS = "torch.nn.init."
 DATA_PARALLEL = "torch.nn.DataParallel"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils import checkpoint
 
+from distify_runtime.patching import wrap
 from distify_runtime.shared import normalisation, region
 
 _patched = False
@@ -35,6 +37,8 @@ def patch() -> None:
     for name in (*_ELEMENTWISE, *_CLASSES):
         _replace(F, name, _exact)
     _replace(torch._VF, "_pad_packed_sequence", _padded)  # scripts import the function above it by name
+    if hasattr(torch.jit._trace, "_check_trace"):
+        wrap(torch.jit._trace, "_check_trace", region.a_trace_is_checked)
     torch_checkpoint: Any = checkpoint
     torch_checkpoint._checkpoint_without_reentrant_generator = _WithoutReentrance
     torch_checkpoint.CheckpointFunction = _Reentrant
@@ -43,13 +47,15 @@ def patch() -> None:
 def _replace(owner: Any, name: str, instead: Callable[..., Any]) -> None:
     original = getattr(owner, name)
     disable: Any = torch.compiler.disable  # untyped in torch
+    current = region.current
 
-    @functools.wraps(original)
     def function(*args: Any, **kwargs: Any) -> Any:
-        return original(*args, **kwargs) if region.current() is None else inside(*args, **kwargs)
+        return original(*args, **kwargs) if current() is None else inside(*args, **kwargs)
 
     inside = disable(functools.partial(instead, original))
-    setattr(owner, name, function)
+    # torch.jit.script compiles the text of the original, with the names that this function sees.
+    seeing = types.FunctionType(function.__code__, getattr(original, "__globals__", {}), name, None, function.__closure__)
+    setattr(owner, name, functools.wraps(original)(seeing))
 
 
 # ---- losses: a mean over what each rank counts is no mean of means

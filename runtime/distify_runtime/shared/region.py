@@ -195,11 +195,24 @@ def uneven_counts(samples: int, ranks: int) -> tuple[int, ...]:
     return tuple(counts)
 
 
+_checks_a_trace = False
+
+
 def is_exported() -> bool:
     """Whether this call is only looked at, to write the model down: one rank may do so alone."""
     exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
     jit: Any = torch.jit  # which exports it to nobody
-    return bool(jit.is_tracing()) or exporting()
+    return bool(jit.is_tracing()) or exporting() or _checks_a_trace
+
+
+def a_trace_is_checked(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Around what compares a trace with the model that it was taken of, and calls it as a training would."""
+    global _checks_a_trace
+    _checks_a_trace = True
+    try:
+        return original(*args, **kwargs)
+    finally:
+        _checks_a_trace = False
 
 
 def is_transformed() -> bool:
