@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch._jit_internal import is_scripting
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parallel import DistributedDataParallel
@@ -117,7 +118,7 @@ class _SynchronisedBatchNorm(_BatchNorm):
     _original: ClassVar[type[nn.Module]]
 
     def forward(self, input: Tensor) -> Tensor:
-        if torch.jit.is_scripting():  # type: ignore[attr-defined]  # compiled without super(), for one process
+        if is_scripting():  # what is compiled, which has no super(), is for one process
             return self._for_one_process(input)
         if not self.training or is_alone():
             return super().forward(input)
@@ -127,11 +128,10 @@ class _SynchronisedBatchNorm(_BatchNorm):
         """As torch has it, spelled as TorchScript wants it."""
         self._check_input_dim(input)  # type: ignore[no-untyped-call]
         factor = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats:
-            if self.num_batches_tracked is not None:  # noqa: SIM102 - tests of None stand alone there
-                self.num_batches_tracked.add_(1)
-                if self.momentum is None:
-                    factor = 1.0 / float(self.num_batches_tracked)
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                factor = 1.0 / float(self.num_batches_tracked)
         keeps = not self.training or self.track_running_stats
         mean = self.running_mean if keeps else None
         variance = self.running_var if keeps else None

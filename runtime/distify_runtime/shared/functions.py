@@ -54,7 +54,8 @@ def _replace(owner: Any, name: str, instead: Callable[..., Any]) -> None:
 
     inside = disable(functools.partial(instead, original))
     # torch.jit.script compiles the text of the original, with the names that this function sees.
-    seeing = types.FunctionType(function.__code__, getattr(original, "__globals__", {}), name, None, function.__closure__)
+    names = getattr(original, "__globals__", {})
+    seeing = types.FunctionType(function.__code__, names, name, None, function.__closure__)
     setattr(owner, name, functools.wraps(original)(seeing))
 
 
