@@ -183,6 +183,10 @@ class Size(Obj):
     """The number of samples in a batch, not a part or a multiple of it."""
 
 
+class Entry(Obj):
+    """What a batch has of one sample, as iterating over a part of it gives: its length is no number of samples."""
+
+
 class Zero(Obj):
     """A tensor of zeros, to which something is added."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.libraries import devices
 from distify_codemods.ordered import EMPTY, InOrder, Ordered
-from distify_codemods.origins import Size, Zero
+from distify_codemods.origins import Entry, Size, Zero
 from distify_codemods.records import dataclass
 from distify_codemods.scale import Scale, either
 
@@ -94,7 +94,7 @@ def _united(one: Ordered[Obj], other: Ordered[Obj]) -> Ordered[Obj]:
 
 NOTHING = Value()
 #: What a value holds that is the number of samples.
-SIZE = Size(None).alone
+SIZE, ENTRY = Size(None).alone, Entry(None).alone
 
 
 def _is_the_number_zero(obj: Obj) -> bool:

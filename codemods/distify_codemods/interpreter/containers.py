@@ -16,7 +16,7 @@ from distify_codemods.objects import Arguments, External, Local, Mapping, Passin
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import LENGTH, Shape, Verdict
 from distify_codemods.scale import PER_SAMPLE, Scale
-from distify_codemods.values import NOTHING, SIZE, Value, join
+from distify_codemods.values import ENTRY, NOTHING, SIZE, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -31,6 +31,8 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         return NOTHING  # the number of dimensions, as `x.ndim` is
     if name == "len" and first.objs and all(_has_its_items(obj) for obj in first.objs):
         return Value(scale=Scale.CONST)  # `len([image, depth])`, whatever the batch
+    if name == "len" and first.objs == ENTRY:
+        return Value(scale=Scale.SAMPLES, sources=first.sources)
     if name == "len":
         scale = Scale.COUNT if first.scale in (Scale.SAMPLES, Scale.COUNT) else Scale.CONST
         scale = {Scale.RAGGED: Scale.SUM, Scale.COUPLED: Scale.COUPLED}.get(first.scale, scale)
@@ -161,7 +163,9 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
         return ways.chosen(holding.any_item(own), join(*arguments.positional))
     if name == "sort":
         iterators.sorted_by(machine, arguments, holding.any_item(own), node)
-    return own if name == "copy" else Value(*((EMPTY,)))
+    if name in ("index", "count"):
+        return ways.of_each(NOTHING, join(*arguments.positional))
+    return own if name == "copy" else NOTHING
 
 
 def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:

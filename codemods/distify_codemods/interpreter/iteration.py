@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
@@ -14,9 +15,9 @@ from distify_codemods.interpreter import collated, holding, pairing, sampling, t
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import Counter
+from distify_codemods.origins import PART, Counter
 from distify_codemods.scale import Scale
-from distify_codemods.values import NOTHING, Value, join
+from distify_codemods.values import ENTRY, NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -91,7 +92,13 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
         machine.event(Kind.DRAW, place, name=part, value=Value(Ordered(taken)))
     if not found and isinstance(place, cst.For) and pairing.gives_samples(over):
         return Value(scale=Scale.COUPLED, sources=over.sources)  # what is summed over turns is summed over samples
-    return join(*found) if found else holding.any_item(over)
+    return join(*found) if found else _entry_of(over)
+
+
+def _entry_of(over: Value) -> Value:
+    item = holding.any_item(over)
+    a_part = over.scale is item.scale is Scale.SAMPLES and PART in over.sources and not over.objs
+    return replace(item, objs=ENTRY) if a_part else item
 
 
 def _batch(machine: Machine, loader: External, place: cst.CSTNode) -> Value:

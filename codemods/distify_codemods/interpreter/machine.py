@@ -97,6 +97,7 @@ class Machine:
         self.here: Here
         self.grad = True
         self.control: Ordered[Obj | str] = EMPTY  # what the branches taken depend on
+        self.samples_decide: Value | None = None  # what a batch has of one sample, by which a branch is taken
         self.parted = False  # ranks may go different ways, of which this is one
         self.outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]] = {}
         self.record = unused.Record()
@@ -133,13 +134,13 @@ class Machine:
     def run_frame(self, frame: Frame, body: Sequence[cst.CSTNode]) -> bool:
         """False when control never reaches the end of the body."""
         outer = getattr(self, "frame", None), getattr(self, "here", None), self.grad
-        parted = self.parted
-        self.frame = frame
+        parted, decide = self.parted, self.samples_decide
+        self.frame, self.samples_decide = frame, None
         self.here = Here(outer[1], frame.node, frame, CALLED)
         falls_through = self.block(body)
         if outer[0] is not None and outer[1] is not None:
             self.frame, self.here, self.grad = outer[0], outer[1], outer[2]
-        self.parted = parted
+        self.parted, self.samples_decide = parted, decide
         return falls_through
 
     # ---- events and objects
@@ -228,6 +229,8 @@ class Machine:
     def tainted(self, value: Value) -> Value:
         """What is assigned in a branch depends on what the branch depends on."""
         value = ways.marked(self, value)
+        if self.samples_decide is not None and value.are_literals:
+            value = ways.of_each(value, self.samples_decide)
         return value.adding(self.control) if self.control else value
 
     def bind(self, name: str, value: Value) -> None:

@@ -28,10 +28,14 @@ from distify_codemods.libraries import python
 from distify_codemods.objects import External
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import ON_A_WAY
+from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
+
+#: Of tests: what a batch has of one sample.
+_OF_SAMPLES = PER_SAMPLE | {Scale.COUPLED}
 
 
 def _line(machine: Machine, node: cst.SimpleStatementLine) -> bool:
@@ -45,10 +49,12 @@ def _branch(machine: Machine, node: cst.If) -> bool:
     outcomes.add(known)
     machine.event(Kind.TEST, node, value=test)
     env = machine.frame.env
-    before, outer, parted = dict(env), machine.control, machine.parted
+    before, outer, parted, decide = dict(env), machine.control, machine.parted, machine.samples_decide
     machine.parted = parted or (known is None and ways.may_part(test))
     machine.control = outer | forms.decided(test.sources)
     machine.control |= operators.choice(machine, node, test) if known is None else ()
+    if known is None and test.scale in _OF_SAMPLES:
+        machine.samples_decide = test
     kinds.refine(machine, node.test, True)
     fresh = pooling.fresh(machine)
     falls = _either(machine, node, "body", node.body.body, known, outcomes)
@@ -61,7 +67,7 @@ def _branch(machine: Machine, node: cst.If) -> bool:
     orelse = node.orelse.body.body if isinstance(node.orelse, cst.Else) else [node.orelse] if node.orelse else []
     other = _either(machine, node, "orelse", orelse, None if known is None else not known, outcomes)
     pooling.go_on(machine, *ends, *([pooling.fresh(machine)] if other else []))
-    machine.control, machine.parted = outer, parted
+    machine.control, machine.parted, machine.samples_decide = outer, parted, decide
     if after is not None:
         _meet(machine, env, after, only_other=not other)
     return falls or other

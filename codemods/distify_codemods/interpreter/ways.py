@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Const, Obj
+from distify_codemods.interpreter import scales
 from distify_codemods.objects import Setting
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 #: Of a number or tensor whose making was followed: it is no None that a function gave in its place.
 _SEEN = PER_SAMPLE | {Scale.MEAN, Scale.SUM, Scale.WEIGHTED}
 _OF_NUMBERS = frozenset({CHANCE, BY_CHANCE, CUT_OFF, OUTCOME})
+_NOT_OF_SAMPLES = frozenset({Scale.CONST, Scale.REDUCED, Scale.COUNT})
 #: Turns of which there are as many on all ranks.
 _ALIKE = frozenset({Scale.CONST, Scale.REDUCED, Scale.SAMPLES, Scale.TURNED, Scale.COUNT})
 
@@ -66,8 +68,17 @@ def on_a_way(value: Value) -> Value:
 
 
 def chosen(value: Value, by: Value) -> Value:
-    """An item, by a key or place that may be another one on each rank."""
+    """An item, by a key or place that may be another one on each rank, or for each sample."""
+    value = of_each(value, by)
     return on_a_way(value) if may_part(by) else value
+
+
+def of_each(value: Value, by: Value) -> Value:
+    """A number that is taken by what a batch has of each sample, `WEIGHTS[name]`, is one of each sample, too."""
+    plain = value.scale is Scale.CONST and (not value.objs or value.are_literals)
+    if by.scale in _NOT_OF_SAMPLES or not plain:
+        return value
+    return Value(scale=scales.elementwise(by.scale), sources=value.sources | by.sources)
 
 
 def is_none(value: Value) -> Value | None:
