@@ -203,6 +203,7 @@ changing(Kept, "settled")
 
 LENGTH = "the length of a loader"  # what follows from it counts the steps of an epoch
 #: A source of what was unpacked from a batch: iterated, it gives samples, where a batch gives its parts.
+SAMPLE = "a sample that a loader asks for"
 PART = "a part of a batch"
 #: It is no batch as its loader gives it, but was computed from one; several tensors were, and are not told apart yet.
 COMPUTED = "computed from a batch"

@@ -64,6 +64,62 @@ def test_a_sampler() -> None:
     assert found == [line_of(before, "sampler.weights[0]")]
 
 
+BOOST = "def boost(rows, by):\n    rows.index_copy_(0, torch.arange(8), by)\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "turn", "line"),
+    [
+        ("labels = data.y.numpy()\n", "labels[0] = loss.item()", "labels[0] ="),
+        ("rows = data.x\nfirst = rows[:8]\n", "first.copy_(a)", "first.copy_(a)"),
+        (BOOST, "boost(data.y, model(a).detach())", "rows.index_copy_"),
+        ("import numpy as np\nlabels = data.y.numpy()\n", "np.copyto(labels[:8], model(a).detach())", "np.copyto"),
+        ("import os\n", "os.environ['LEVEL'] = str(loss.item())", "os.environ['LEVEL']"),
+    ],
+    ids=["a view", "a part of a part", "a parameter", "NumPy", "the environment"],
+)  # fmt: skip
+def test_other_names_of_the_data(before: str, turn: str, line: str) -> None:
+    text, found = links(ROWS + before, turn)
+    assert found == [line_of(text, line)]
+
+
+@pytest.mark.parametrize(
+    ("before", "turn"),
+    [
+        ("labels = data.y.clone()\n", "labels[0] = loss.item()"),
+        ("labels = data.y.numpy().copy()\n", "labels[0] = loss.item()"),
+        ("def fill(rows, by):\n    rows.fill_(by)\nlosses = torch.zeros(3)\n", "fill(losses, loss.item())"),
+        ("labels = data.y\nlabels = torch.zeros(4)\n", "labels[0] = loss.item()"),
+    ],
+)
+def test_names_of_what_was_data(before: str, turn: str) -> None:
+    assert links(ROWS + before, turn)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("level", "turn", "goes"),
+    [
+        ("held.value", "held.value = loss.item()", True),
+        ("held.value", "held.value = epoch", False),
+        ("self.asked()", "seen.append(loss.item())", True),
+        ("self.asked()", "total += loss.item()", False),
+    ],
+)
+def test_samples_that_are_made_of_what_training_keeps(level: str, turn: str, goes: bool) -> None:
+    """Elsewhere than in the data set: in a name of the module, or behind a function that it was given."""
+    head = "import multiprocessing as mp\nseen, held = [1.0], mp.Value('d', 0.5)\n"
+    rows = ROWS.replace("return self.x[number],", f"return self.x[number] * {level},")
+    before = script(
+        data=head + rows + "data.asked = lambda: max(seen)\n",
+        loop=f"total = 0.0\n{LOOP}        {turn}\n",
+    )  # fmt: skip
+    conversion = conversion_of(before, options=Options())
+    found = [one for one in conversion.of(Level.ADVICE) if "samples are made of" in one.message]
+    assert [(one.place.line, conversion.strategy) for one in found if one.place] == (
+        [(line_of(before, f"* {level}" if level == "held.value" else "max(seen)"), Strategy.SHARED)] if goes else []
+    )
+
+
 @pytest.mark.parametrize(
     ("turn", "after"),
     [

@@ -65,7 +65,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
         found += [*drawn_between_passes(decisions), *never_apart(decisions), *outliving.links(decisions)]
         found += [*_of_its_own_order(facts), *written_data.links(facts), *alike.links(decisions)]
         found += [*beside_loaders.links(facts), *paired.links(decisions), *seeded_samples.links(facts)]
-        found += [*batch_size.links(decisions), *kept_by_data.links(facts)]
+        found += [*batch_size.links(decisions), *kept_by_data.links(decisions)]
         found += [*loaders_of_one.links(decisions), *kept_by_models.links(decisions), *hooks.links(decisions)]
     return _each_once(found)
 

@@ -15,7 +15,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.control_flow import parameters_of
-from distify_codemods.decisions.base import Link
+from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.made_for_samples import functions_of, makers
 from distify_codemods.decisions.of_before import (
     ASSIGNMENTS,
@@ -27,9 +27,11 @@ from distify_codemods.decisions.of_before import (
 from distify_codemods.decisions.own_figures import is_made_in
 from distify_codemods.decisions.passes import Callable, Pass, calls_in, is_target, own_attribute, reached
 from distify_codemods.facts import Facts
+from distify_codemods.inside import values_in
 from distify_codemods.libraries import in_place, python
 from distify_codemods.naming import brief
 from distify_codemods.objects import Function, Method
+from distify_codemods.origins import SAMPLE
 from distify_codemods.program import Module
 from distify_codemods.values import Value
 
@@ -40,13 +42,22 @@ _OF_SIZE = frozenset("shape size dtype maxlen".split())
 _SAME = (cst.Equal, cst.NotEqual, cst.In, cst.NotIn)
 
 
-def links(facts: Facts) -> Iterator[Link]:
+def links(decisions: Decisions) -> Iterator[Link]:
+    facts = decisions.facts
     made = [one for obj in makers(facts) for one in functions_of(obj)]
-    if not any(_may_keep(one) for one in made):
+    if not any(map(_may_keep, made)) and not _may_go_by_training(facts, made):
         return
-    seen = facts.tried(drop_data_parallel=True, evidence=True, samples=True, hooks=())
+    later = {one.node for deferral in decisions.deferrals for one in deferral.averages}
+    averaged = facts.run.trial.averaged - later  # data sets look at what is kept at any time
+    seen = facts.tried(drop_data_parallel=True, evidence=True, samples=True, hooks=(), averaged=averaged)
     begins = [one.node for obj in makers(seen) for one in functions_of(obj) if one.node is not None]
     sampling = _Sampling(seen, reached(seen, begins))
+    for module, node in dict.fromkeys(sampling.goes_by_training()):
+        yield Link(
+            module, node,
+            f"samples are made of `{brief(node)}`, which follows from what was computed of a batch: each rank would go "
+            "by its own",
+        )  # fmt: skip
     for module, node in dict.fromkeys(sampling.kept()):
         yield Link(
             module, node,
@@ -73,6 +84,30 @@ def _may_keep(function: Function) -> bool:
     return False
 
 
+def _may_go_by_training(facts: Facts, made: list[Function]) -> bool:
+    """Whether any of it reads a name of a module that is set, or filled, with what is computed of a batch; or calls
+    what it was given."""
+    handed = (obj for maker in makers(facts) for value in maker.attributes.values() for obj in value.objs)
+    if any(isinstance(obj, Function) for obj in handed):
+        return True
+    set_anew = {
+        (module, name) for module, frame in facts.run.frames.items() for name, value in frame.env.items()
+        if any(_is_own(facts, one) for one in (value, *_attributes(value)))
+    }  # fmt: skip
+    return any(
+        (one.module, name) in set_anew for one in made if one.node is not None for name in tree.names(one.node)
+    )  # fmt: skip
+
+
+def _attributes(value: Value) -> Iterator[Value]:
+    return (one for obj in value.objs for one in obj.attributes.values())
+
+
+def _is_own(facts: Facts, value: Value) -> bool:
+    """Also in a list, or a dictionary."""
+    return any(facts.shares_of_training(one) for one in values_in(value))
+
+
 class _Sampling:
     """The functions that run for a sample."""
 
@@ -91,6 +126,16 @@ class _Sampling:
                     kept = isinstance(node, cst.Call) and self._changes(module, function, node)
                 if kept and not self._is_looked_up(module, node):
                     yield module, node
+
+    def goes_by_training(self) -> Iterator[tuple[Module, cst.CSTNode]]:
+        """What is read that training has changed."""
+        for function in self._functions:
+            module = self._facts.module_of(function)
+            for node in tree.walk(function.body):
+                read = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
+                if read and _is_own(self._facts, self._facts.value(node)):
+                    yield module, node
+                    break
 
     # ---- how long it is there
 
@@ -208,9 +253,8 @@ class _Sampling:
     # ---- what follows from a sample
 
     def _follows_from_a_sample(self, node: cst.CSTNode | None) -> bool:
-        return node is not None and any(
-            self._facts.shares_of_training(self._facts.value(one)) for one in tree.walk(node)
-        )
+        parts = tree.walk(node) if node is not None else ()
+        return any(SAMPLE in self._facts.value(one).sources for one in parts)
 
     def _is_at_some_samples(self, module: Module, node: cst.CSTNode) -> bool:
         """`if index == len(self) - 1: self.reshuffle()`: only the rank that is asked for that sample does."""

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Obj
+from distify_codemods.allocation import Obj, Ref
+from distify_codemods.decisions import aliases
 from distify_codemods.decisions.base import Link
 from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.inside import core, made_of
-from distify_codemods.libraries import python, torch_data
+from distify_codemods.libraries import in_place, python, torch_data
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Instance, Mapping, Sequence
 from distify_codemods.origins import Kept, Share
@@ -29,9 +30,9 @@ _SERVING = ("__getitem__", "__iter__")
 
 def links(facts: Facts) -> Iterator[Link]:
     data = _Data(facts)
-    for event in facts.of_kind(Kind.STORE, Kind.METHOD):
-        fills = event.kind is Kind.STORE or event.name in _FILLING or event.name.endswith("_")
-        if fills and data.takes(event) and any(_is_own(facts, value) for value in _given(facts, event)):
+    for event in facts.of_kind(Kind.STORE, Kind.METHOD, Kind.CALL):
+        own = _fills(event) and any(_is_own(facts, value) for value in _given(facts, event))
+        if own and (data.takes(event) or _is_of_the_process(event)):
             yield Link(
                 event.module, event.node,
                 f"`{brief(event.node)}` changes the training data by what was computed of a batch: each rank would "
@@ -44,6 +45,17 @@ def links(facts: Facts) -> Iterator[Link]:
                 f"the data of `{brief(loader.made.node)}` follow from what was computed of earlier batches: each rank "
                 "would choose by its own samples",
             )  # fmt: skip
+
+
+def _fills(event: Event) -> bool:
+    if event.kind is Kind.CALL:
+        return in_place.is_of_arrays(event.name) or event.name in (*in_place.OF_LISTS, python.SETS_ATTRIBUTE)
+    return event.kind is Kind.STORE or event.name in _FILLING or event.name.endswith("_")
+
+
+def _is_of_the_process(event: Event) -> bool:
+    """`os.environ["NOISE"] = str(loss)`: whoever reads it."""
+    return any(isinstance(obj, Ref) and obj.name == python.ENVIRONMENT for obj in event.receiver.objs)
 
 
 def _of_training(facts: Facts) -> list[Loader]:
@@ -70,14 +82,15 @@ class _Data:
     def takes(self, event: Event) -> bool:
         """Whether something is put into them."""
         place = event.receiver_node
-        if place is None and isinstance(event.node, cst.Attribute):
+        if event.kind is Kind.CALL and isinstance(event.node, cst.Call):
+            place = event.node.args[0].value
+        elif place is None and isinstance(event.node, (cst.Attribute, cst.Subscript)):
             place = event.node.value
-        objs = {core(obj) for node in tree.inwards(place) for obj in self._facts.value(node).objs}
-        objs |= {core(obj) for obj in event.receiver.objs}
-        if not objs.isdisjoint(self._objs):
+        held = list(aliases.origins(self._facts, event.module, place))
+        objs = {core(obj) for _, node in held for obj in self._facts.value(node).objs}
+        if not (objs | set(map(core, event.receiver.objs))).isdisjoint(self._objs):
             return True
-        names = self._names.get(event.module, set())
-        return any(tree.dotted(node) in names for node in tree.inwards(place))
+        return any(tree.dotted(node) in self._names.get(module, ()) for module, node in held)
 
 
 def _are_cut(facts: Facts) -> bool:

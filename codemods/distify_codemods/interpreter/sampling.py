@@ -9,6 +9,8 @@ import libcst as cst
 
 from distify_codemods.inside import made_of
 from distify_codemods.objects import Arguments, External, Instance
+from distify_codemods.ordered import Ordered
+from distify_codemods.origins import SAMPLE
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
@@ -27,8 +29,8 @@ def makers(loader: External) -> Iterator[Instance]:
 
 
 def ask(machine: Machine, loader: External, place: cst.CSTNode) -> None:
-    """With an index, or a sample, of which nothing is known but the loader that it is of."""
-    given = Value(scale=Scale.UNKNOWN, sources=loader.alone)
+    """With an index, or a sample, of which nothing else is known."""
+    given = Value(scale=Scale.UNKNOWN, sources=Ordered([SAMPLE]))
     for obj in makers(loader):
         for name in FOR_A_SAMPLE:
             method = machine.attribute(obj, name)

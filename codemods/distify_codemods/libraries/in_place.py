@@ -22,3 +22,10 @@ _OF_ARRAYS = frozenset(f"numpy.{name}" for name in ("put", "place", "putmask", "
 def is_of_arrays(name: str) -> bool:
     """A function of NumPy that writes into its first argument: `numpy.add.at(counts, labels, 1)`."""
     return name in _OF_ARRAYS or (name.startswith("numpy.") and name.endswith(".at"))
+
+
+#: Methods of tensors and arrays whose result lies in the same memory, or may.
+VIEWS = frozenset(
+    """numpy view view_as reshape flatten ravel squeeze unsqueeze t transpose permute narrow select detach cpu
+    contiguous expand share_memory_""".split()
+)
