@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Options, Strategy
 
 from tests.rules.scripts import conversion_of
 
@@ -122,3 +123,76 @@ def test_of_how_many_pieces_a_batch_is_made_is_not_seen(batch: str) -> None:
     text = of_a_text(batch, READ)
     assert "shard_batch" not in text
     assert "rt.data_parallel(model)" in text
+
+
+WINDOWED = """\
+import random
+import torch
+from torch import nn
+
+clips = [(torch.randn(1, 6, 40), torch.randint(4, (40,))) for _ in range(6)]
+model = nn.Conv1d(6, 4, 3, padding=1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def crop(x, y):
+    length = random.randrange(20, 40)
+    start = random.randrange(40 - length)
+    return {window}, y[start : start + length]
+
+
+for epoch in range(3):
+    for number in range(6):
+        x, y = clips[number]
+        {turn}
+        loss = nn.functional.cross_entropy(model(x)[0].t(), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("window", "turn"),
+    [
+        ("x[:, :, start : start + length]", "x, y = crop(x, y)"),
+        ("x.narrow(2, start, length)", "if epoch > 1:\n            x, y = crop(x, y)"),
+        ("x.narrow(2, start, length)", "if len(y) > 30:\n            x, y = crop(x, y)\n        x = x * 2"),
+    ],
+    ids=["of frames", "sometimes", "of long ones"],
+)
+def test_a_window_of_labels_is_no_batch(window: str, turn: str) -> None:
+    conversion = conversion_of(WINDOWED.format(window=window, turn=turn), options=Options())
+    assert conversion.strategy is Strategy.SHARED
+    assert b"shard_batch" not in conversion.files[0].after
+
+
+BATCHES = """\
+import torch
+from torch import nn
+
+rows, labels = torch.randn(64, 6), torch.randint(4, (64,))
+model = nn.Linear(6, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for start in range(0, 64, 8):
+        {turn}
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "x, y = rows[start : start + 8], labels[start : start + 8]",
+        "if epoch:\n            x, y = rows[start : start + 8], labels[start : start + 8]\n"
+        "        else:\n            x, y = rows[start : start + 8] * 2, labels[start : start + 8]",
+    ],
+)
+def test_rows_that_are_cut_on_all_ways_are_a_batch(turn: str) -> None:
+    conversion = conversion_of(BATCHES.format(turn=turn), options=Options())
+    assert conversion.strategy is Strategy.SHARDED
+    assert b"shard_batch" in conversion.files[0].after

@@ -68,12 +68,51 @@ def decide_cuts(facts: Facts) -> Dealt:
     avoided: frozenset[cst.CSTNode] = frozenset()
     for loops in (False, True, False, True):
         tried = _shared(seen, sizes, loops, avoided)
+        if tried is not None and not _is_a_batch(tried[0]):
+            break
         elsewhere = _shared_elsewhere(tried[0]) if tried is not None else frozenset()
         if tried is not None and not elsewhere:
             return Dealt(*tried)
         avoided |= elsewhere
     first = next(iter(_trained_on(seen)))
     return Dealt(facts, uncut=(Blocked("DATA04", *made_at(first), *_NOWHERE),))
+
+
+def _is_a_batch(facts: Facts) -> bool:
+    """Whether what is shared out is a batch in each turn, and no window of something."""
+    shares = facts.of_kind(Kind.SHARE)
+    given = {one for share in shares for one in _sources_of(share.value)}
+    cuts = {one.of if isinstance(one, Share) else one for one in given}
+    windows = any(isinstance(cut, Cut) and _is_a_window(cut) for cut in cuts)
+    return not windows and not any(_is_left_out(facts, one, shares) for one in shares)
+
+
+def _sources_of(value: Value) -> Iterator[Obj | str]:
+    return (source for part in _parts(value) for source in part.sources)
+
+
+def _is_a_window(cut: Cut) -> bool:
+    """`labels[start:stop]`, where `frames[:, start:stop]` says that the rows are no samples."""
+    if cut.module is None or not isinstance(cut.site, cst.Subscript):
+        return False
+    bounds = tree.code_of(cut.site.slice[0].slice)
+    return ":" in bounds and any(
+        isinstance(other, cst.Subscript) and any(tree.code_of(one.slice) == bounds for one in other.slice[1:])
+        for other in tree.walk(cut.module.function(cut.site))
+    )
+
+
+def _is_left_out(facts: Facts, share: Event, shares: list[Event]) -> bool:
+    """`if args.crop: x = x[start:stop]`: under a test that is not settled, of which the other arm has no share."""
+    loops = {loop for backward in facts.backwards for loop in backward.turns}
+    for here in share.here.up():
+        if here.node in loops:
+            return False
+        if here.arm and isinstance(here.node, cst.If) and not here.is_decided:
+            others = (one.arm for other in shares for one in other.here.up() if one.node is here.node)
+            if all(arm in ("", here.arm) for arm in others):
+                return True
+    return False
 
 
 def _shared_elsewhere(facts: Facts) -> frozenset[cst.CSTNode]:
