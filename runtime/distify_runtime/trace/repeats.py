@@ -18,6 +18,8 @@ from distify_runtime.patching import wrap
 def count_repeats_once(ranks: int) -> None:
     """Has batch normalisation keep what that many ranks would keep."""
 
+    inside = False  # torch calls it by its name once more, where something sees all of its functions
+
     def batch_norm(
         original: Callable[..., Tensor],
         input: Tensor,
@@ -29,12 +31,17 @@ def count_repeats_once(ranks: int) -> None:
         momentum: float = 0.1,
         eps: float = 1e-5,
     ) -> Tensor:
-        if not training or running_var is None or not _is_repeated(input, ranks):
+        nonlocal inside
+        if inside or not training or running_var is None or not _is_repeated(input, ranks):
             given = running_mean, running_var, weight, bias, training, momentum, eps
             return original(input, *given)
-        with torch.no_grad():
-            original(input[: len(input) // ranks], running_mean, running_var, None, None, True, momentum, eps)
-        return original(input, None, None, weight, bias, True, momentum, eps)
+        inside = True
+        try:
+            with torch.no_grad():
+                original(input[: len(input) // ranks], running_mean, running_var, None, None, True, momentum, eps)
+            return original(input, None, None, weight, bias, True, momentum, eps)
+        finally:
+            inside = False
 
     if ranks > 1:
         wrap(functional, "batch_norm", batch_norm)
