@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import chain
 from typing import Any
 
@@ -12,7 +11,7 @@ from torch import Tensor
 from distify_runtime import communicator
 from distify_runtime.environment import is_alone, rank, world_size
 from distify_runtime.meeting import collective
-from distify_runtime.per_sample import is_per_sample
+from distify_runtime.per_sample import is_array, is_per_sample
 
 
 @collective
@@ -39,7 +38,7 @@ def _portable(values: Any) -> Any:
         return values if is_per_sample(values) else tuple(map(_portable, values))
     if isinstance(values, list):
         return [one.detach().cpu() if isinstance(one, Tensor) else one for one in values]
-    if not _is_array(values):
+    if not is_array(values):
         raise TypeError(f"gather_entries gathers tensors, arrays and lists, no {type(values).__name__}")
     return values
 
@@ -58,7 +57,7 @@ def _together(mine: Any, everyone: list[Any], parts: bool) -> Any:
     whole = torch.cat([torch.as_tensor(one) for one in everyone])
     if in_turns:
         whole = whole.view(world_size(), rows[0], *whole.shape[1:]).transpose(0, 1).reshape(whole.shape)
-    if _is_array(mine):
+    if is_array(mine):
         return whole.numpy()
     whole = whole.to(mine.device)
     if not (mine.requires_grad and torch.is_grad_enabled()):
@@ -79,8 +78,3 @@ class _WithOwn(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         return gradients[0][ctx.own] * world_size(), None, None
-
-
-def _is_array(value: Any) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, numpy.ndarray)

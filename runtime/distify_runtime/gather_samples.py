@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from torch.autograd.function import once_differentiable
 from distify_runtime import communicator
 from distify_runtime.environment import is_alone, rank, world_size
 from distify_runtime.meeting import collective
-from distify_runtime.per_sample import Leaf, is_per_sample
+from distify_runtime.per_sample import Leaf, is_array, is_per_sample
+
+_NUMBERS = "biufc"  # kinds of arrays that torch has, too
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,9 @@ def gather_samples(
 ) -> Any:
     """The whole batch of each value, in the order that one process would have it, on every rank. A collective.
 
-    A value holds this rank's share: a tensor with the samples along `dim`, or a list with one element per sample
-    (none a tensor), or a tuple with one text per sample. Other tuples, dicts and lists of tensors are gathered element
-    by element; numbers and None stay.
+    A value holds this rank's share: a tensor or numpy array with the samples along `dim`, or a list with one element
+    per sample (none a tensor), or a tuple with one text per sample. Other tuples, dicts and lists of tensors are
+    gathered element by element; numbers and None stay.
     views: the number of blocks along `dim` that each hold all samples, as after `torch.cat([one, other])`.
     samples: how many samples this rank has, where each may have several rows along `dim`: one behind the other, as in
     a flattened [samples, steps, …], or with `by_step` all those of a step, as in a flattened [steps, samples, …].
@@ -183,7 +186,9 @@ def _described(leaf: Leaf, order: _Order) -> str:
 
 def _leaves(value: Any) -> Iterator[Leaf]:
     """The tensors and per-sample lists in a value, from left to right."""
-    if isinstance(value, Tensor) or is_per_sample(value):
+    if is_array(value):
+        yield torch.as_tensor(value) if value.dtype.kind in _NUMBERS else value.tolist()
+    elif isinstance(value, Tensor) or is_per_sample(value):
         yield value
     else:
         for element in _elements(value):
@@ -192,6 +197,9 @@ def _leaves(value: Any) -> Iterator[Leaf]:
 
 def _rebuild(value: Any, leaves: Iterator[Any]) -> Any:
     """A copy of `value` with its leaves replaced, from left to right."""
+    if is_array(value):
+        whole = next(leaves)
+        return whole.numpy() if isinstance(whole, Tensor) else sys.modules["numpy"].array(whole, dtype=value.dtype)
     if isinstance(value, Tensor) or is_per_sample(value):
         return next(leaves)
     elements = [_rebuild(element, leaves) for element in _elements(value)]
@@ -212,4 +220,5 @@ def _elements(value: Any) -> list[Any]:
         return list(value.values())
     if isinstance(value, (tuple, list)):
         return list(value)
-    raise TypeError(f"gather_samples gathers tensors, and lists, tuples and dicts of them, no {type(value).__name__}")
+    kind = type(value).__name__
+    raise TypeError(f"gather_samples gathers tensors, arrays, and lists, tuples and dicts of them, no {kind}")

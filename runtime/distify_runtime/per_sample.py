@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, TypeAlias
 
 from torch import Tensor
 
 Leaf: TypeAlias = Tensor | list[Any] | tuple[Any, ...]  # with one row, or element, per sample
+
+
+def is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
 
 
 def is_per_sample(value: Any) -> bool:

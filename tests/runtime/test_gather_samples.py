@@ -6,6 +6,7 @@ from collections import namedtuple
 from typing import Any
 
 import distify_runtime as rt
+import numpy
 import pytest
 import torch
 import torch.nn.functional as F
@@ -83,6 +84,19 @@ def test_nested_values_of_any_type_come_back_as_they_were() -> None:
         assert half.dtype is torch.float16
         assert brain.tolist() == (torch.arange(SAMPLES) / 2).tolist()
         assert rest == (None, 3)
+
+
+def _arrays() -> Any:
+    mine = _dealt(torch.arange(SAMPLES))
+    names = numpy.array([f"sample {number}" for number in mine.tolist()])
+    return rt.gather_samples((mine.numpy(), names), mine.numpy().astype("float32").reshape(-1, 1))
+
+
+def test_arrays_come_back_as_arrays() -> None:
+    for (numbers, names), rows in on_ranks(_arrays):
+        assert (numbers.tolist(), numbers.dtype) == (list(range(SAMPLES)), numpy.dtype("int64"))
+        assert names.tolist() == [f"sample {number}" for number in range(SAMPLES)]
+        assert (rows.shape, rows.dtype) == ((SAMPLES, 1), numpy.dtype("float32"))
 
 
 class Twins(nn.Module):
