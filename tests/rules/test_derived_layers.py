@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Level, Options, Strategy
 
-from tests.rules.scripts import conversion_of
+from tests.rules.scripts import IMPORTS, LOOP, conversion_of, converted, script
 
 SCRIPT = """\
 import torch
@@ -138,3 +138,21 @@ def test_a_layer_that_takes_a_mean_over_samples() -> None:
     conversion = conversion_of(SCRIPT.format(made="super().__init__(nn.ReLU(), Centred())", loss=""), options=Options())
     assert conversion.strategy is Strategy.SHARDED
     assert b"return x - rt.mean_over_ranks(x.mean(0))" in conversion.files[0].after
+
+
+@pytest.mark.parametrize("call", ["model(x)", "model.forward(x)"])
+def test_a_model_whose_base_nobody_has_seen(call: str) -> None:
+    """Its `forward` is called as a function, or by its name: it is shared either way."""
+    model = "class Net(Base):\n    def forward(self, x):\n        return self.run(x)\n\n\nmodel = Net(4)\n"
+    before = script(
+        imports=IMPORTS + "from flows import Base\n", model=model, loop=LOOP.replace("model(x)", call)
+    )  # fmt: skip
+    conversion = conversion_of(before, options=Options())
+    assert conversion.strategy is Strategy.SHARED
+    assert b"rt.data_parallel(model)" in conversion.files[0].after
+
+
+def test_a_plain_object_with_a_forward_is_no_model() -> None:
+    helper = "class Scaled:\n    def forward(self, x):\n        return x * 2\n\n\nscaled = Scaled()\n"
+    text = converted(script(setup=helper, loop=LOOP.replace("model(x)", "model(scaled.forward(x))")))
+    assert "DistributedDataParallel(model" in text

@@ -39,6 +39,7 @@ from distify_codemods.objects import (
     Wrapped,
 )
 from distify_codemods.ordered import Ordered
+from distify_codemods.parameters import may_be_a_module
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, join
 
@@ -77,7 +78,8 @@ def _of_its_base(machine: Machine, obj: Instance | External | Wrapped) -> Obj:
 
 
 def _is_a_module(obj: Obj | None) -> TypeGuard[Instance]:
-    return isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from(torch_nn.MODULE)
+    """Also one whose base nobody has seen."""
+    return isinstance(obj, Instance) and obj.of is not None and may_be_a_module(obj)
 
 
 def _arguments(machine: Machine, node: cst.Call) -> Arguments:
