@@ -157,6 +157,20 @@ def test_constants_that_are_compared_are_named(test: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("update", "named"),
+    [
+        ("settings.update(yaml.safe_load(open('a.yaml')))", False),
+        ("settings.update(a=1)", True),
+        ("settings.update({'other': True})", True),
+    ],
+)
+def test_defaults_that_a_file_may_change_are_no_constants(update: str, named: bool) -> None:
+    setup = f"import yaml\nsettings = {{'more': False}}\n{update}\n"
+    loop = LOOP + indented("if settings['more']:\n    model(x).sum().backward()\n", "        ")
+    assert bool(findings("OTHER01", script(setup=setup, loop=loop), Level.ADVICE)) is named
+
+
+@pytest.mark.parametrize(
     "after",
     [
         pytest.param('if __name__ == "other":\n    ' + SAVE, id="not of the script"),

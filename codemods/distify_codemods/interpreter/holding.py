@@ -45,7 +45,11 @@ def set_item(machine: Machine, table: Mapping, key: object, value: Value) -> Non
 
 
 def update(machine: Machine, table: Mapping, other: Value) -> None:
-    """`table.update(other)`, of a dictionary or of pairs."""
+    """`table.update(other)`, of a dictionary or of pairs; one that is not known may have any key."""
+    if not all(isinstance(one, (Mapping, Sequence, Passing)) for one in other.objs) or not other.objs or other.open:
+        anything = Value(sources=other.sources, open=True)
+        for key in (*table.items, None):
+            set_item(machine, table, key, anything)
     for one in other.objs:
         if isinstance(one, Sequence):
             for pair in one.parts():
