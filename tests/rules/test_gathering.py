@@ -59,7 +59,7 @@ def test_copies_that_fill_up_the_last_batch_are_told(options: str, said: int) ->
     loader = LOADER.replace("shuffle=True", f"shuffle=True{options}")
     before = script(imports=LIBRARY, loader=loader, loop=with_loss(LOOP, GATHERED["pairs"][0]))
     advice = [one.message for one in findings("GATHER01", before, Level.ADVICE)]
-    assert sum("samples are compared with copies of themselves" in one for one in advice) == said
+    assert sum("a loss that relates samples to each other sees copies" in one for one in advice) == said
 
 
 def test_no_figure_of_a_rank_is_kept_where_the_loss_is_that_of_whole_batches() -> None:

@@ -46,8 +46,8 @@ def _join(context: Context, joining: Joining) -> None:
     context.applied(what, module, statement)
     if any(one.sharding is Sharding.TRAINING and may_end_short(one) for one in context.decisions.loaders):
         context.advice(
-            "where the last batch does not divide by the ranks, samples are compared with copies of themselves, as in "
-            "no batch of one process: with `drop_last=True` there is none",
+            "where the last batch does not divide by the ranks, some of its samples stand in it twice: a loss that "
+            "relates samples to each other sees copies, as in no batch of one process; with `drop_last=True` none",
             module, statement,
         )  # fmt: skip
     if joining.unseen:
