@@ -103,11 +103,13 @@ def test_names_of_what_was_data(before: str, turn: str) -> None:
         ("held.value", "held.value = epoch", False),
         ("self.asked()", "seen.append(loss.item())", True),
         ("self.asked()", "total += loss.item()", False),
+        ("settings['level']", "settings['level'] = loss.item()", True),
+        ("settings['level']", "settings['last'] = loss.item()", False),
     ],
 )
 def test_samples_that_are_made_of_what_training_keeps(level: str, turn: str, goes: bool) -> None:
     """Elsewhere than in the data set: in a name of the module, or behind a function that it was given."""
-    head = "import multiprocessing as mp\nseen, held = [1.0], mp.Value('d', 0.5)\n"
+    head = "import multiprocessing as mp\nseen, held, settings = [1.0], mp.Value('d', 0.5), {'level': 1.0}\n"
     rows = ROWS.replace("return self.x[number],", f"return self.x[number] * {level},")
     before = script(
         data=head + rows + "data.asked = lambda: max(seen)\n",
@@ -116,7 +118,7 @@ def test_samples_that_are_made_of_what_training_keeps(level: str, turn: str, goe
     conversion = conversion_of(before, options=Options())
     found = [one for one in conversion.of(Level.ADVICE) if "samples are made of" in one.message]
     assert [(one.place.line, conversion.strategy) for one in found if one.place] == (
-        [(line_of(before, f"* {level}" if level == "held.value" else "max(seen)"), Strategy.SHARED)] if goes else []
+        [(line_of(before, "max(seen)" if "asked" in level else f"* {level}"), Strategy.SHARED)] if goes else []
     )
 
 

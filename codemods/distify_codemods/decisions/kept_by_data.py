@@ -132,7 +132,7 @@ class _Sampling:
         for function in self._functions:
             module = self._facts.module_of(function)
             for node in tree.walk(function.body):
-                read = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
+                read = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)) and not _is_held(module, node)
                 if read and _is_own(self._facts, self._facts.value(node)):
                     yield module, node
                     break
@@ -296,6 +296,12 @@ def _gives(node: cst.CSTNode, names: set[str]) -> bool:
         return False
     targets = [node.target] if isinstance(node, cst.NamedExpr) else tree.targets(node)
     return not names.isdisjoint(name for one in targets for name in tree.target_names(one))
+
+
+def _is_held(module: Module, node: cst.CSTNode) -> bool:
+    """`settings` of `settings["size"]`, of which something else may follow from training."""
+    holder = module.parents.get(node)
+    return isinstance(holder, (cst.Attribute, cst.Subscript)) and holder.value is node
 
 
 def _tests(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
