@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
@@ -138,14 +138,31 @@ def left_alone(module: Module) -> Finding | None:
     )  # fmt: skip
 
 
-def no_training(module: Module, seen: str, events: Iterable[Event] = ()) -> Finding:
+def no_training(module: Module, seen: str, events: Sequence[Event] = ()) -> Finding:
     started = next((one for one in events if one.kind is Kind.CALL and one.name in _RUNS), None)
     return Finding(
         Level.BLOCKING, "REFUSE02", REFUSALS["REFUSE02"][0],
         "no training loop that can be followed was found: looked for an optimizer with a model's parameters and for "
         f"`.backward()`; {seen}",
-        module.place(module.tree), _never_called(module) if started is None else _to_name(started),
+        module.place(module.tree),
+        _turned_off(events) or (_never_called(module) if started is None else _to_name(started)),
     )  # fmt: skip
+
+
+def _turned_off(events: Iterable[Event]) -> str:
+    """The training stands where a constant of the script does not let a run come."""
+    for event in events:
+        if event.unused and isinstance(event.node, cst.Call) and _is_backward(event.node):
+            around = [(here.frame.module, here.node) for here in event.here.up()]
+            branches = [(where, one) for where, one in around if isinstance(one, cst.If) and _may_be_set(one)]
+            for where, one in branches[-1:]:
+                test, line = tree.code_of(one.test), where.place(one).line
+                return f"`{test}` (line {line}) is a constant, and turns training off: set it, and convert again"
+    return ""
+
+
+def _may_be_set(branch: cst.If) -> bool:
+    return not tree.is_main_test(branch) and any(name not in ("True", "False") for name in tree.names(branch.test))
 
 
 def _never_called(module: Module) -> str:

@@ -137,6 +137,14 @@ def test_what_an_experiment_of_sacred_runs_only_if_it_is_told_to() -> None:
     assert blocked(before) == {("REFUSE02", 1)}
 
 
+@pytest.mark.parametrize("call", ["fit()", "if True:\n        fit()"])
+def test_a_training_that_a_constant_turns_off(call: str) -> None:
+    before = f"{script(loop='')}\n\ndef fit():\n{indented(LOOP)}\n\nTRAINS = False\nif TRAINS:\n    {call}\n"
+    [needed] = conversion_of(before).of(Level.BLOCKING)
+    line = before.splitlines().index("if TRAINS:") + 1
+    assert needed.fix == f"`TRAINS` (line {line}) is a constant, and turns training off: set it, and convert again"
+
+
 def test_a_file_whose_functions_others_call() -> None:
     """A refusal says where the training stands, if it does."""
     before = f"{IMPORTS}\n\ndef fit(model, loader, criterion, optimizer):\n{indented(LOOP)}"
