@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import io
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
 #: The tensors that a pass gives, and what it returns beside them.
 Given = tuple[list[Tensor], Any]
+_DIFFERENT = "the ranks compute different things for their parts of the batch"
 _TOO_MUCH = (torch.cuda.OutOfMemoryError, MemoryError)
 
 
@@ -58,7 +61,8 @@ class Traces(enum.Flag):
 class Found:
     """`why`: what speaks against sharing, if there is no plan; empty if this call does not tell.
 
-    read: what ranks have read out of the parts that were compared. traces: what a whole batch leaves behind.
+    read: what ranks have read out of the parts that were compared. traces: what a whole batch leaves behind, and a part
+    that could not be computed to its end.
     """
 
     plan: Plan | None
@@ -98,7 +102,7 @@ def find_plan(
         why = why or found  # of the likeliest plan
     if why and call.is_of_one:  # what was tried were its entries
         why = "its batch is one sample, of which there is nothing to share"
-    return Found(None, why, check.read, _agreed(check.traces(whole)))
+    return Found(None, why, check.read, check.traces(whole))
 
 
 def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None, vouched: bool) -> Found:
@@ -130,6 +134,7 @@ class _Check:
         self._model, self._call, self._counts, self._vouched = model, call, counts, vouched
         self._readings = Readings()
         self.read: Mixture = frozenset()
+        self._halfway = Traces.NONE
         self._wholes: dict[tuple[Dims, ...], Passed | str] = {}
         self._draws, self._numbers = Rewound(), Surroundings(model.model).numbers()
         # Gradients flow to these and no further: what has made them is for the script's backward pass.
@@ -157,7 +162,7 @@ class _Check:
             both = self._both(plan, counts, along)
         whole, part, outside = both.whole, both.part, both.outside
         if both.failed or isinstance(part, str):
-            return both.failed or "the ranks compute different things for their parts of the batch"
+            return both.failed or _DIFFERENT
         if dims is None or isinstance(whole, str):
             return "it draws other random numbers for a part of the batch than for the whole one"
         judged = self._judged(whole, outside, counts)
@@ -172,9 +177,10 @@ class _Check:
         del everyone  # not to be held through the next pass
         if len(plan.outputs) == len(outputs):
             outputs = [one.as_ragged_as(before) for one, before in zip(outputs, plan.outputs, strict=True)]
-        proposed = replace(plan, outputs=outputs, seen=plan.seen or seen, sizes=tuple(sizes.values()), agreed={})
+        proposed = replace(plan, outputs=outputs, seen=plan.seen or seen, sizes=tuple(sizes.values()))
+        proposed.agreed, proposed.course = {}, []
         found = self._attempt(lambda: (self._shared_pass(proposed, counts), None), along)
-        why = _first(found if isinstance(found, str) else comparing.difference(found, whole))
+        why = _first((found or _DIFFERENT) if isinstance(found, str) else comparing.difference(found, whole))
         if not why:
             self._model.draws.learn(whole.moved, both.moved)
             self._model.draws.learn_of_tensors(dims, "torch" not in whole.moved and not whole.drops)
@@ -199,11 +205,16 @@ class _Check:
         return self._attempt(lambda: self._model.own_part(self._call, plan, counts, readings), along, gradients=False)
 
     def traces(self, whole: Passed) -> Traces:
-        """What the whole batch left behind, and a check took back."""
+        """What the whole batch left behind, and some rank's part, and a check took back. A collective."""
+        first, *others = communicator.all_gather_object((self._left(whole.state, whole.outside), self._halfway))
+        found: Traces = functools.reduce(operator.or_, (halfway for _, halfway in others), first[0] | first[1])
+        return found
+
+    def _left(self, changed: dict[str, Tensor], outside: Outside) -> Traces:
         modules = Surroundings(self._model.model).numbers_of_modules()
-        is_parameter = [name.endswith(WRITTEN) for name in whole.state]
-        inside = not all(is_parameter) or not modules.isdisjoint(whole.outside.numbers)
-        elsewhere = any(is_parameter) or whole.outside.tensors or not whole.outside.numbers.keys() <= modules
+        is_parameter = [name.endswith(WRITTEN) for name in changed]
+        inside = not all(is_parameter) or not modules.isdisjoint(outside.numbers)
+        elsewhere = any(is_parameter) or outside.tensors or not outside.numbers.keys() <= modules
         return (Traces.MODULES if inside else Traces.NONE) | (Traces.ELSEWHERE if elsewhere else Traces.NONE)
 
     def _judged(
@@ -242,8 +253,10 @@ class _Check:
                 tensors, returned = compute()
             except Unknown as unknown:
                 return f"it returns {unknown}"
-            except region.OtherRankFailed:
-                return _Raised("")  # the other says with what
+            except region.Parted:
+                numbers = surroundings.changed(self._numbers, around.numbers())
+                self._halfway |= self._left(state.changed(), Outside(numbers=numbers))
+                return _Raised("")  # where one has failed, it says with what
             except _TOO_MUCH:
                 raise
             except Exception as error:  # whatever a model says of a part of its batch, or of a whole one

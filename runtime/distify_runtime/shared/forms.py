@@ -10,10 +10,10 @@ from distify_runtime.output import note
 from distify_runtime.shared import check
 from distify_runtime.shared.check import Traces
 from distify_runtime.shared.decided import Decided
-from distify_runtime.shared.messages import RanksParted
+from distify_runtime.shared.messages import RanksParted, apart
 from distify_runtime.shared.plans import Call, Plan
 from distify_runtime.shared.proposals import Near
-from distify_runtime.shared.readings import Readings, readings_differ_at
+from distify_runtime.shared.readings import Readings, of_those_there, readings_differ_at
 from distify_runtime.shared.region import even_counts
 from distify_runtime.shared.state import State
 from distify_runtime.shared.streams import take_back_draws
@@ -168,6 +168,31 @@ class Forms:
                 before.put_back()
         self.shared += stands
         return stands
+
+    def parted(
+        self, model: SharedModel, call: Call, plan: Plan, readings: Readings, before: State | None, where: str
+    ) -> str:
+        """A pass whose ranks have come to different collectives: `before` is put back. Why no such call is shared from
+        now on, where it does not show what has decided; else empty: those that decide so are computed whole.
+
+        where: each rank is. Collectives. Raises RanksParted where it is chance, or the pass cannot be taken back.
+        """
+        decided, mixture = self._decided(call), readings.mixture()
+        decisive = of_those_there(mixture)
+        if decided.verdict(mixture) is not False:
+            found = check.find_plan(model, call, [plan], even_counts_of(call, plan))
+            if found.plan is not None:
+                raise RanksParted(apart(where))
+            if not any(len(outcomes) > 1 for *_, outcomes in decisive):
+                why = f"parts of a batch sum different things ({where})"
+                self.no_longer(model, call, NotInParts(found, why), before)
+                return why
+            _say_decided(model, readings_differ_at(decisive), found, before)
+            decided.learn(mixture, False)
+        take_back_draws()
+        if before is not None:
+            before.put_back()
+        return ""
 
     def no_longer(self, model: SharedModel, call: Call, error: NotInParts, before: State | None) -> None:
         """Calls of this form are whole from now on, and the model is as it was before this one, or RanksParted."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,6 +19,7 @@ from torch.utils import checkpoint
 
 from distify_runtime.patching import wrap
 from distify_runtime.shared import normalisation, region
+from distify_runtime.shared.messages import of_line
 
 _patched = False
 
@@ -66,6 +68,7 @@ _ELEMENTWISE = (
     "binary_cross_entropy_with_logits", "soft_margin_loss", "hinge_embedding_loss", "kl_div",
 )  # fmt: skip
 _CLASSES = ("cross_entropy", "nll_loss")
+_OURS = ("torch", "distify_runtime")  # whose frames lie between
 
 
 def _exact(original: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
@@ -79,8 +82,16 @@ def _exact(original: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor
     count = _count(original.__name__, options)
     options["reduction"] = "sum"
     total = original(*given.args, **given.kwargs)
-    both = inside.sum(torch.stack([total, count.to(total)]))
+    both = inside.sum(torch.stack([total, count.to(total)]), _line())
     return both[0] / both[1]
+
+
+def _line() -> int:
+    """The line of the script that asks for a loss, or of a library: what else knows one from another?"""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] in _OURS:
+        frame = frame.f_back
+    return of_line(frame.f_code.co_filename, frame.f_lineno) if frame is not None else 0
 
 
 def _has_old_options(options: dict[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -10,6 +10,8 @@ from torch import Tensor
 #: The operations by which a graph enters a shared pass, and those by which it leaves one.
 ENTRANCES = frozenset({"_CopyBackward", "_SplitBackward"})
 EXITS = frozenset({"_GatherBackward", "_SumAllBackward"})
+#: What sums over the ranks in a backward pass, inside of the shared one.
+_SUM, _NORMALISED = "_SumBackward", "_NormaliseBackward"
 
 
 def flows(tensor: Tensor) -> bool:
@@ -31,6 +33,35 @@ def leaves_past(outputs: Iterable[Tensor], inputs: Iterable[Tensor] = ()) -> dic
 def kinds_of_nodes(outputs: Iterable[Tensor], end_at: frozenset[str] = frozenset()) -> set[str]:
     """The names of what computed these outputs, as far as gradients flow, up to and with some."""
     return {node.name() for node in _walked(outputs, end_at)}
+
+
+def sums_reached(outputs: Sequence[Tensor]) -> list[int]:
+    """Of each output, which of the sums inside of a pass a backward pass from it comes by: their places, as bits.
+
+    One inside of a checkpoint that is entered anew is not seen.
+    """
+    found: dict[Any, int] = {None: 0}
+    left: list[tuple[Any, tuple[Any, ...] | None]] = [(one.grad_fn, None) for one in outputs]
+    while left:  # a node twice: before what follows it, and behind that
+        node, followers = left.pop()
+        if followers is not None:
+            for one in followers:
+                found[node] |= found[one]
+        elif node not in found:
+            name = node.name()
+            found[node] = _place_inside(name, node)
+            if name not in ENTRANCES:
+                followers = tuple(one for one, _ in node.next_functions)
+                left.append((node, followers))
+                left += ((one, None) for one in followers if one not in found)
+    return [found[one.grad_fn] for one in outputs]
+
+
+def _place_inside(name: str, node: Any) -> int:
+    """As a bit; 0 for what is no sum."""
+    if name == _SUM:
+        return 1 << int(node.tag.place)
+    return 1 << int(getattr(node.total, "place", 0)) if name == _NORMALISED else 0
 
 
 def _walked(outputs: Iterable[Tensor], end_at: frozenset[str], known: Iterable[Any] = ()) -> Iterator[Any]:

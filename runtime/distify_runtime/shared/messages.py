@@ -6,9 +6,12 @@ Ranks that have come apart would else pair one's outputs with another's statisti
 from __future__ import annotations
 
 import math
+import os
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -17,6 +20,7 @@ from distify_runtime import communicator
 from distify_runtime.shared import costs
 
 _HEADER_WORDS, _TAG_WORDS = 10, 6
+_OF_PASS = (1, 2, 5)  # words of a tag that are the same all through a pass: its model, its call and its form
 _NO_SHAPES = -1  # in the place of a fingerprint
 _ALIGNED = 16  # bytes: what every dtype can be viewed at
 
@@ -29,7 +33,7 @@ class RanksParted(SystemExit):
 
 
 class Misfit(RanksParted):
-    """What some rank has to send is of another size than the others wait for. Raised on every rank."""
+    """What some rank has to send is another thing than the others wait for, in one pass. Raised on every rank."""
 
 
 class What(IntEnum):
@@ -43,6 +47,7 @@ class What(IntEnum):
     ARGUMENTS = 6
     LOSS = 7
     SAMPLES = 8
+    PLACES = 9
 
     @property
     def said(self) -> str:
@@ -58,7 +63,20 @@ _SAID = {
     What.ARGUMENTS: "the arguments",
     What.LOSS: "the loss",
     What.SAMPLES: "the samples",
+    What.PLACES: "how far they are",
 }
+
+#: Lines of the script at which something is summed, by what stands for them in headers.
+_lines: dict[int, str] = {}
+
+
+def of_line(file: str, line: int) -> int:
+    """A layer that stands for this line, the same on every rank."""
+    text = f"at {os.path.basename(file)}:{line}"
+    number = -1 - zlib.crc32(text.encode())
+    _lines[number] = text
+    return number
+
 
 #: The names of models, by the numbers under which they are registered: the same on every rank.
 _names: list[str] = []
@@ -78,12 +96,13 @@ class Tag:
     model: int  # by `numbered`
     call: int  # of this model
     place: int = 0  # within the call
-    layer: int = 0  # by the place of its parameters in the model, from 1
+    layer: int = 0  # by the place of its parameters in the model, from 1; below 0, of a line of the script: `of_line`
     form: int = 0  # of the arguments: a hash
 
     def __str__(self) -> str:
+        of = f"of parameter {self.layer}" if self.layer >= 0 else _lines.get(self.layer, "at another line")
         return f"{self.what.said} of {_names[self.model]}, call {self.call}" + (
-            f", the {self.place}. inside (of parameter {self.layer})" * bool(self.place)
+            f", the {self.place}. inside ({of})" * bool(self.place)
         )
 
     @property
@@ -95,6 +114,25 @@ class Tag:
 
     def words(self) -> list[int]:
         return [self.what, self.model, self.call, self.place, self.layer, self.form]
+
+    @classmethod
+    def of_words(cls, words: Sequence[int]) -> Tag:
+        what, *others = words
+        return cls(What(what), *others)
+
+
+@dataclass(frozen=True)
+class Station:
+    """What a rank sends at one place: how many bytes, and on which device. It has to be that of all ranks."""
+
+    size: int
+    device: torch.device
+
+    @classmethod
+    def of(cls, tensors: Sequence[Tensor], shapes: Sequence[Sequence[Sequence[int]]]) -> Station:
+        """Where these are exchanged."""
+        size = _places(tensors, shapes, communicator.world_size())[1]
+        return cls(size, tensors[0].device if tensors else torch.device("cpu"))
 
 
 @dataclass(frozen=True)
@@ -113,11 +151,13 @@ def exchange(
     shapes: Sequence[Sequence[Sequence[int]]],
     flags: int = 0,
     read: tuple[int, int] = (0, 0),
+    besides: int = 0,
 ) -> Received:
     """Each rank's tensors on every rank. A collective.
 
-    shapes[i][r]: the shape of the i-th tensor on rank r. flags: 63 bits of the caller's. read: `Readings.words`. Raises
-    RanksParted on every rank where the ranks' tags differ, and Misfit where their shapes do.
+    shapes[i][r]: the shape of the i-th tensor on rank r. flags: 63 bits of the caller's. read: `Readings.words`.
+    besides: what has to be the same, too. Raises RanksParted on every rank where the ranks' tags differ, and Misfit
+    where it is the place within a pass that does, or shapes.
     """
     rank, ranks = communicator.rank(), communicator.world_size()
     device = tensors[0].device if tensors else torch.device("cpu")
@@ -126,7 +166,9 @@ def exchange(
     sent = torch.zeros(size, dtype=torch.uint8, device=device)
     for tensor, place in zip(tensors if fits else (), places, strict=False):
         _view(sent, place, tensor.dtype, tensor.shape).copy_(tensor)
-    everyone, headers = _exchanged(tag, sent, (flags, *read, _fingerprint(tensors, shapes) if fits else _NO_SHAPES))
+    everyone, headers = _exchanged(
+        tag, sent, (flags, *read, fingerprint(tensors, shapes, besides) if fits else _NO_SHAPES)
+    )
     parts = [
         [_view(everyone[rank], place, tensor.dtype, shape[rank]).to(tensor.device) for rank in range(ranks)]
         for tensor, place, shape in zip(tensors, places, shapes, strict=True)
@@ -135,14 +177,11 @@ def exchange(
     return Received(parts, [flags for flags, *_ in told], [(first, second) for _, first, second, _ in told])
 
 
-def exchange_nothing(tag: Tag, size: int, device: torch.device) -> None:
-    """Meet the others, who exchange messages of `size` bytes, where this rank has no such thing. Raises Misfit."""
-    _exchanged(tag, torch.zeros(size, dtype=torch.uint8, device=device), (0, 0, 0, _NO_SHAPES))
-
-
-def size_of(tensors: Sequence[Tensor], shapes: Sequence[Sequence[Sequence[int]]]) -> int:
-    """How long a message with these tensors is, in bytes."""
-    return _places(tensors, shapes, communicator.world_size())[1]
+def exchange_nothing(tag: Tag, others: Station) -> NoReturn:
+    """Meet the others at a station where this rank has nothing to send. Raises Misfit on every rank."""
+    sent = torch.zeros(others.size, dtype=torch.uint8, device=others.device)
+    _exchanged(tag, sent, (0, 0, 0, _NO_SHAPES))
+    raise AssertionError  # what says that there are no shapes is a misfit
 
 
 def _exchanged(tag: Tag, sent: Tensor, told: Sequence[int]) -> tuple[Tensor, list[list[int]]]:
@@ -174,9 +213,9 @@ def _check_headers(tag: Tag, headers: list[list[int]]) -> None:
         raise Misfit(f"distify: the ranks have {tag} in shapes that do not go together")
 
 
-def _fingerprint(tensors: Sequence[Tensor], shapes: Sequence[Sequence[Sequence[int]]]) -> int:
+def fingerprint(tensors: Sequence[Tensor], shapes: Sequence[Sequence[Sequence[int]]], besides: int = 0) -> int:
     """A number that follows from the shapes of all ranks, as this rank takes them to be."""
-    told = tuple(tuple(map(tuple, shape)) for shape in shapes), tuple(one.element_size() for one in tensors)
+    told = tuple(tuple(map(tuple, shape)) for shape in shapes), tuple(one.element_size() for one in tensors), besides
     return hash(told) & (2**62 - 1)  # of numbers alone: the same in every process
 
 
@@ -206,11 +245,17 @@ def _check_tags(tag: Tag, headers: list[list[int]]) -> None:
     mine = tag.words()
     if all(header[:_TAG_WORDS] == mine for header in headers):
         return
-    told = [f"rank {rank}: {_told(header)}" for rank, header in enumerate(headers)]
-    raise RanksParted(
-        "distify: the ranks have come apart; they meet with different calls (" + "; ".join(told) + "). "
-        "A call that only some ranks make, or a draw inside the model that decides what it computes, does this; "
-        f"`with rt.draw_alike():` around such a draw has all ranks draw the same{_failures()}"
+    told = "; ".join(f"rank {rank}: {_told(header)}" for rank, header in enumerate(headers))
+    passes = {tuple(header[place] for place in _OF_PASS) for header in headers}
+    raise (Misfit if len(passes) == 1 else RanksParted)(apart(told))
+
+
+def apart(told: str) -> str:
+    """What is said where ranks have come apart. told: where each of them is."""
+    return (
+        f"distify: the ranks have come apart; they meet with different calls ({told}). A call that only some ranks "
+        "make, or a draw inside the model that decides what it computes, does this; `with rt.draw_alike():` around "
+        f"such a draw has all ranks draw the same{_failures()}"
     )
 
 

@@ -159,6 +159,11 @@ class SharedModel:
             if call.trains:
                 self._give_up(str(error))
             return None
+        except region.Parted as parted:
+            why = self.forms.parted(self, call, plan, readings, before, str(parted))
+            if why and call.trains:
+                self._give_up(why)
+            return None
         if not self.forms.stands(self, call, plan, readings, before):
             return None
         unshared.a_pass_is_shared()
@@ -229,7 +234,10 @@ class SharedModel:
         tag = self._tag(call)
         if torch.is_grad_enabled():
             self.copies.refresh(tag)
-        return region.Region(tag, counts, [self.copies], plan.exact_losses, self.draws)
+        ending = plan.ending(call.sizes, counts)
+        return region.Region(
+            tag, counts, [self.copies], plan.exact_losses, self.draws, course=plan.course, ending=ending
+        )
 
     def _tag(self, call: plans.Call) -> Tag:
         return Tag(What.OUTPUTS, self._number, self.calls, form=call.form_hash)

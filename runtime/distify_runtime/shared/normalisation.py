@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -32,5 +32,15 @@ def batch_norm(
     if alone and count < 2:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     update_running((running_mean, running_var), momentum, mean, variance * (count / (count - 1)))
-    total = functools.partial(inside.sum_at, inside.place)
-    return normalise(input, weight, bias, (mean, variance, count), eps, total)
+    return normalise(input, weight, bias, (mean, variance, count), eps, _Total(inside, inside.place))
+
+
+@dataclass(frozen=True)
+class _Total:
+    """The sum over the ranks in a backward pass, of what was summed as the `place`-th of a shared pass."""
+
+    inside: region.Region
+    place: int
+
+    def __call__(self, term: Tensor) -> Tensor:
+        return self.inside.sum_at(self.place, term)

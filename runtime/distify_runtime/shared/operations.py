@@ -41,15 +41,20 @@ def split(tag: Tag, layouts: Sequence[Layout], whole: Sequence[Tensor]) -> tuple
 
 
 def gather(
-    tag: Tag, layouts: Sequence[Layout], parts: Sequence[Tensor], anchors: Sequence[Maybe], readings: Readings
+    tag: Tag,
+    layouts: Sequence[Layout],
+    parts: Sequence[Tensor],
+    anchors: Sequence[Maybe],
+    readings: Readings,
+    reached: int,
 ) -> tuple[Tensor, ...]:
     """The whole tensors, on all ranks. A collective. Raises Misfit on all ranks where shapes do not go together.
 
-    readings: of the pass that ends here; what stands for them travels along.
+    readings: of the pass that ends here; what stands for them travels along. reached: the same on all ranks, too.
     """
     kept = [anchor for anchor in anchors if anchor is not None]
     there = _There.of(torch.is_grad_enabled() and part.requires_grad for part in parts)
-    there.readings = readings
+    there.readings, there.reached = readings, reached
     return tuple(_gather(tag, layouts, len(parts), there, *parts, *kept))
 
 
@@ -60,8 +65,16 @@ def copy(tag: Tag, tensors: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Tenso
 
 
 def sum_over_ranks(tag: Tag, term: Tensor) -> Tensor:
-    """The sum of the ranks' terms, of which each rank goes on with its own use. A collective, also in backward."""
+    """The sum of the ranks' terms, of which each rank goes on with its own use. A collective, also in backward.
+
+    No term of half precision: see `wide`.
+    """
     return _sum(tag, term)
+
+
+def wide(term: Tensor) -> Tensor:
+    """Half precision is summed in single precision."""
+    return term.to(torch.promote_types(term.dtype, torch.float32))
 
 
 class _Form(NamedTuple):
@@ -117,6 +130,7 @@ class _There:
     here: int
     anywhere: int = 0
     readings: Readings = field(default_factory=Readings)
+    reached: int = 0
 
     @classmethod
     def of(cls, there: Iterable[bool]) -> _There:
@@ -143,7 +157,7 @@ class _Gather(torch.autograd.Function):
         ctx.tag, ctx.layouts, ctx.anchors = tag, layouts, tensors[count:]
         parts = [tensor.contiguous() for tensor in tensors[:count]]
         shapes = [layout.shapes(part.shape) for layout, part in zip(layouts, parts, strict=True)]
-        received = exchange(tag, parts, shapes, there.here, there.readings.words)
+        received = exchange(tag, parts, shapes, there.here, there.readings.words, there.reached)
         there.met(received)
         whole = tuple(layout.join(parts) for layout, parts in zip(layouts, received.parts, strict=True))
         still = [index for index, one in enumerate(whole) if not (_flows(one.dtype) and there.is_anywhere(index))]
@@ -240,10 +254,8 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tag: Tag, term: Tensor) -> Tensor:
         ctx.tag = tag
-        wide = term.to(torch.promote_types(term.dtype, torch.float32)).contiguous()
-        shapes = [[term.shape] * communicator.world_size()]
-        (parts,) = exchange(tag, [wide], shapes).parts
-        return torch.stack(parts).sum(0).to(term.dtype)
+        (parts,) = exchange(tag, [term], [[term.shape] * communicator.world_size()]).parts
+        return torch.stack(parts).sum(0)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Maybe, ...]:

@@ -14,12 +14,15 @@ from distify_runtime.shared import messages, operations, shapes
 from distify_runtime.shared.batches import Batch, batches
 from distify_runtime.shared.entries import blank_of, lists_in, owner_of
 from distify_runtime.shared.given import Given
+from distify_runtime.shared.graph import sums_reached
 from distify_runtime.shared.layouts import Alike, Differ, Layout, Owned, Rows, Weighted, alike
-from distify_runtime.shared.region import Region, even_counts
+from distify_runtime.shared.messages import Station
+from distify_runtime.shared.region import Course, Region, even_counts
 from distify_runtime.shared.shapes import Agreed, Shape, Surprise
 from distify_runtime.shared.structure import Unknown, object_in, rebuilt, tensors_in
 
 _MOST_AGREED = 10_000
+_MASK = 2**62 - 1
 
 
 @dataclass(frozen=True)
@@ -193,11 +196,20 @@ class Plan:
     sizes: tuple[tuple[str, str], ...] = ()  # attributes that count samples: a module's name, and the attribute's
     lists: bool = False  # whether outputs are lists, with an entry for each sample
     agreed: dict[Any, Agreed] = field(default_factory=dict)  # by the sizes of the arguments
+    course: Course = field(default_factory=list)
     followed: int = 1  # calls that have followed it
 
     @property
     def guesses(self) -> bool:
         return any(one.guessed for one in self.outputs)
+
+    def ending(self, sizes: Any, counts: tuple[int, ...]) -> Station:
+        """Where ranks meet whose parts are computed."""
+        agreed = self._known(sizes, counts)
+        return shapes.station(len(self.outputs)) if agreed is None else agreed.station
+
+    def _known(self, sizes: Any, counts: tuple[int, ...]) -> Agreed | None:
+        return None if any(output.ragged for output in self.outputs) else self.agreed.get((sizes, counts))
 
     def gathered(self, region: Region, found: Sequence[Tensor], sizes: Any) -> list[Tensor]:
         """The whole tensors; `sizes`: those of the arguments. A collective. Raises Surprise on every rank."""
@@ -205,21 +217,33 @@ class Plan:
         mine = list(found)
         for index, output in enumerate(self.outputs[: len(found)]):
             mine[index] = output.restored(found[index], own)
-        key = (sizes, region.counts)
-        if key in self.agreed and not any(output.ragged for output in self.outputs):
-            whole = _gathered(region, mine, self.agreed[key])
-            if whole is not None:
-                return whole
-        if len(self.agreed) >= _MOST_AGREED:
-            self.agreed.clear()
-        self.agreed[key] = self._agree(region, mine)
-        whole = _gathered(region, mine, self.agreed[key])
-        assert whole is not None
-        return whole
+        reached = self._reached(region, found)
+        return region.end(reached, lambda anew: self._exchanged(region, mine, sizes, reached, anew))
 
-    def _agree(self, region: Region, mine: Sequence[Tensor]) -> Agreed:
+    def _exchanged(self, region: Region, mine: list[Tensor], sizes: Any, reached: int, anew: bool) -> list[Tensor]:
+        """A collective. Raises Surprise on every rank; Misfit where some rank's shapes are others than agreed."""
+        agreed = None if anew else self._known(sizes, region.counts)
+        if agreed is None:
+            if len(self.agreed) >= _MOST_AGREED:
+                self.agreed.clear()
+            agreed = self.agreed[sizes, region.counts] = self._agree(region, mine, reached)
+        return _gathered(region, mine, agreed, reached)
+
+    def _reached(self, region: Region, found: Sequence[Tensor]) -> int:
+        """A number that follows from the sums inside that backward passes come by, of each output: the same on all
+        ranks, or one would wait there for others. Of lists of samples, which are each one rank's, it is of all."""
+        if not region.place or not torch.is_grad_enabled():
+            return 0
+        entries, others = 0, list[int]()
+        for index, places in enumerate(sums_reached(found)):
+            dim = self.outputs[index].dim if index < len(self.outputs) else 0
+            entries |= places if dim == -3 else 0
+            others.append(places if dim > -2 else 0)
+        return hash((entries, *others)) & _MASK  # of numbers alone: the same in every process
+
+    def _agree(self, region: Region, mine: Sequence[Tensor], reached: int) -> Agreed:
         """A collective. Raises Surprise on every rank."""
-        everyone = shapes.exchanged(region.tag, mine, len(self.outputs))
+        everyone = shapes.exchanged(region.tag, mine, len(self.outputs), reached)
         layouts: list[Layout] = []
         for index, output in enumerate(self.outputs):
             parts = [one[index] for one in everyone]
@@ -229,24 +253,21 @@ class Plan:
                 told = ", ".join(map(shapes.told, parts))
                 raise Surprise(f"tensor {index + 1} of the outputs has shapes {told} on the ranks") from None
         sent = [one for _, one, _ in _sent(mine, layouts)]
-        size = messages.size_of(sent, [layout.shapes(one.shape) for _, one, layout in _sent(mine, layouts)])
-        return Agreed(everyone, layouts, size, sent[0].device if sent else torch.device("cpu"))
+        station = Station.of(sent, [layout.shapes(one.shape) for _, one, layout in _sent(mine, layouts)])
+        return Agreed(everyone, layouts, station)
 
 
-def _gathered(region: Region, mine: list[Tensor], agreed: Agreed) -> list[Tensor] | None:
-    """Or None, on every rank, where some rank's shapes are others than agreed. A collective."""
+def _gathered(region: Region, mine: list[Tensor], agreed: Agreed, reached: int) -> list[Tensor]:
+    """A collective. Raises Misfit on every rank where some rank's shapes are others than agreed."""
+    if not agreed.fits(mine):
+        messages.exchange_nothing(region.tag, agreed.station)
     if not agreed.layouts:
         region.readings.everyone = messages.exchange(region.tag, [], [], read=region.readings.words).read
         return mine
-    if not agreed.fits(mine):
-        agreed.differ(region.tag)
-        return None
     sent = _sent(mine, agreed.layouts)
     layouts, parts = [layout for *_, layout in sent], [one for _, one, _ in sent]
     try:
-        whole = operations.gather(region.tag, layouts, parts, region.anchors, region.readings)
-    except messages.Misfit:
-        return None
+        whole = operations.gather(region.tag, layouts, parts, region.anchors, region.readings, reached)
     except Differ:
         raise Surprise("what was the same for all parts is another thing for each") from None
     for (index, _, layout), one in zip(sent, whole, strict=True):

@@ -130,6 +130,11 @@ def mixture_of(everyone: list[dict[int, Outcomes]]) -> Mixture:
     return frozenset(found)
 
 
+def of_those_there(mixture: Mixture) -> Mixture:
+    """The same of those that came to each place: in a pass that was left halfway, some did not get there."""
+    return frozenset((place, index, outcomes - {_NO_READING}) for place, index, outcomes in mixture)
+
+
 def readings_differ_at(mixture: Mixture) -> str:
     """The places at which not all ranks had one outcome, as far as this rank was there: `file:line`."""
     places = {_written[place] for place, _, outcomes in mixture if len(outcomes) > 1 and place in _written}

@@ -7,26 +7,31 @@ library's losses see the whole batch; random numbers are the rank's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from distify_runtime import communicator
 from distify_runtime.environment import unasked
 from distify_runtime.shared import operations
 from distify_runtime.shared.copies import Copies
-from distify_runtime.shared.messages import Tag, What, exchange
+from distify_runtime.shared.messages import Misfit, Station, Tag, What, exchange, exchange_nothing, fingerprint
 from distify_runtime.shared.readings import Readings, unnoticed
 from distify_runtime.shared.streams import Sources, own_stream
 
-_FAILED, _MEETS, _DONE = range(3)
+_T = TypeVar("_T")
+_FAILED = -1  # in the place of what a rank has to send: an error
+
+#: Where ranks have met in passes of one kind, in order; None: at their end.
+Course = list[Station | None]
 
 
-class OtherRankFailed(Exception):
-    """Another rank cannot compute its part, or is at the end of it already."""
+class Parted(BaseException):
+    """Parts of one pass have come to different collectives, or some has failed. Raised on every rank, before it waits
+    for what does not come; says where they are. Nothing in a model is to catch it.
+    """
 
 
 @dataclass
@@ -40,6 +45,11 @@ class Region:
     draws: Sources = field(default_factory=lambda: Sources(numpy=True))
     place: int = 0  # of the collective before, within the pass
     asks: bool = False  # before each collective, whether all ranks come to it: a part of a batch may raise an error
+    course: Course = field(default_factory=list)
+    ending: Station | None = None  # what is met at where the course ends
+    has_ended: bool = False  # what meets from here on is a backward pass
+    parted: Parted | None = None
+    met: int = 0  # of the stations of the course
 
     readings: Readings = field(default_factory=Readings)
 
@@ -47,11 +57,13 @@ class Region:
     anchors: list[Tensor | None] = field(default_factory=list)
 
     @unnoticed()
-    def sum(self, term: Tensor) -> Tensor:
-        """The sum over the ranks, each of which goes on with it by itself. A collective."""
-        self._ask(_MEETS, term.shape)
+    def sum(self, term: Tensor, line: int) -> Tensor:
+        """The sum over the ranks, each of which goes on with it by itself. A collective.
+
+        line: by `of_line`, of the script: ranks that are at different ones must not meet.
+        """
         self.place += 1
-        return operations.sum_over_ranks(replace(self.tag, what=What.SUM, place=self.place), term)
+        return self._summed(replace(self.tag, what=What.SUM, place=self.place, layer=line), term)
 
     @unnoticed()
     def everyones(self, values: Tensor, of: Tensor | None) -> Tensor:
@@ -59,34 +71,87 @@ class Region:
 
         of: a parameter or buffer of the layer that asks: ranks that are at different layers must not meet.
         """
-        self._ask(_MEETS, values.shape)
         self.place += 1
         layer = next((number for one in self.copies if (number := one.place_of(of))), 0)
         tag = replace(self.tag, what=What.SUM, place=self.place, layer=layer)
-        return torch.stack(exchange(tag, [values], [[values.shape] * len(self.counts)]).parts[0])
+        return torch.stack(self._meet(tag, values, lambda shapes: exchange(tag, [values], shapes).parts[0]))
 
+    @unnoticed()
     def sum_at(self, place: int, term: Tensor) -> Tensor:
         """The same, in a backward pass, for what was summed as the `place`-th."""
-        return operations.sum_over_ranks(replace(self.tag, what=What.SUM_BACKWARD, place=place), term)
+        return self._summed(replace(self.tag, what=What.SUM_BACKWARD, place=place), term)
 
-    def _ask(self, state: int, shape: Sequence[int] = ()) -> None:
-        if not self.asks:
-            return
-        mine = (state, tuple(shape))  # which differs where the channels of a BatchNorm were taken for its batch
-        if any(one != mine for one in communicator.all_gather_object(mine)) and state != _FAILED:
-            raise OtherRankFailed
+    def end(self, reached: int, send: Callable[[bool], _T]) -> _T:
+        """What ranks exchange once their parts are computed. A collective.
+
+        reached: the same on all ranks. send: is told whether nothing is known of the others but that they are there,
+        too; else it may raise Misfit, on every rank.
+        """
+        try:
+            return self._come(self.tag, None, reached, send)
+        finally:
+            self.has_ended = True
+
+    def _summed(self, tag: Tag, term: Tensor) -> Tensor:
+        wide = operations.wide(term)
+        return self._meet(tag, wide, lambda *_: operations.sum_over_ranks(tag, wide)).to(term.dtype)
+
+    def _meet(self, tag: Tag, sent: Tensor, send: Callable[[list[list[torch.Size]]], _T]) -> _T:
+        shapes = [[sent.shape] * len(self.counts)]
+        return self._come(tag, Station.of([sent], shapes), fingerprint([sent], shapes), lambda _: send(shapes))
+
+    def _come(self, tag: Tag, station: Station | None, form: int, send: Callable[[bool], _T]) -> _T:
+        """What ranks exchange where this one has come to. Raises Parted on all of them where one is elsewhere.
+
+        No rank may wait for a message of another size than the others send. What they send is known from the passes
+        before: a rank that is elsewhere sends as much, with nothing in it, and all of them see that; then, and in the
+        first pass, they tell each other where they are.
+        """
+        if self.parted is not None:  # which the model has caught
+            raise self.parted
+        if self.has_ended:
+            return send(False)
+        at, self.met = self.met, self.met + 1
+        if at < len(self.course) and not self.asks:
+            expected = self.course[at]
+            with suppress(Misfit):
+                if expected == station:
+                    return send(False)
+                others = expected or self.ending
+                assert others is not None  # of a pass that has a course
+                exchange_nothing(tag, others)
+        self._agree(tag, form)
+        self.course[at : at + 1] = [station]
+        return send(True)
+
+    def _agree(self, tag: Tag, form: int, failed: bool = False) -> None:
+        """All ranks are at this place, or Parted is raised on all of them. A collective, of one size at any place."""
+        mine = torch.tensor([*tag.words(), _FAILED if failed else form], device="cpu")
+        (everyone,) = exchange(self.tag.of(What.PLACES), [mine], [[mine.shape] * len(self.counts)]).parts
+        if failed or any(one.tolist() != mine.tolist() for one in everyone):
+            words = [one.tolist() for one in everyone]
+            is_here = all(one[:-1] == words[0][:-1] for one in words)
+            otherwise = ", in another shape" if tag.place else ", from other sums inside"
+            told = (
+                str(Tag.of_words(at)) + (", with an error" if form == _FAILED else otherwise * is_here)
+                for *at, form in words
+            )
+            self.parted = Parted("; ".join(f"rank {rank}: {one}" for rank, one in enumerate(told)))
+            raise self.parted
 
     @contextmanager
     def all_or_none(self) -> Iterator[None]:
         """No rank goes on to a collective that another will not come to, for its part has raised an error."""
         try:
             yield
-        except OtherRankFailed:
-            raise
         except Exception:
-            self._ask(_FAILED)
+            if self.parted is None:
+                with suppress(Parted):
+                    self._agree(self.tag, 0, failed=True)
             raise
-        self._ask(_DONE)
+        if self.parted is not None:
+            raise self.parted
+        self._agree(self.tag, 0)
 
     @contextmanager
     def entered(self, own_draws: bool = True) -> Iterator[None]:

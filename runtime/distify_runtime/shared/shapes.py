@@ -7,16 +7,14 @@ squeezes a batch of one, has on one rank what another has not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from distify_runtime import communicator
-from distify_runtime.shared import messages
 from distify_runtime.shared.layouts import Layout
-from distify_runtime.shared.messages import Tag, What, exchange
+from distify_runtime.shared.messages import Station, Tag, What, exchange
 
 #: Of one tensor, as numbers: its dtype, and its sizes.
 Shape = tuple[int, ...]
@@ -38,31 +36,39 @@ def told(shape: Shape) -> str:
 
 @dataclass(frozen=True)
 class Agreed:
-    """`shapes[r]`: those of rank r's parts. `size`: how long a message with those that are sent is, in bytes."""
+    """`shapes[r]`: those of rank r's parts. `station`: where those that are sent are exchanged."""
 
     shapes: list[list[Shape]]
     layouts: list[Layout]
-    size: int
-    device: torch.device
+    station: Station
 
     def fits(self, mine: Sequence[Tensor]) -> bool:
         return [shape_of(one) for one in mine] == self.shapes[communicator.rank()]
 
-    def differ(self, tag: Tag) -> None:
-        """Let the others know, who are about to gather, that this rank's shapes are others."""
-        with suppress(messages.Misfit):
-            messages.exchange_nothing(tag, self.size, self.device)
+
+def station(planned: int) -> Station:
+    """Where ranks exchange the shapes of so many tensors."""
+    table = _table(planned)
+    return Station.of([table], [[table.shape] * communicator.world_size()])
 
 
-def exchanged(tag: Tag, mine: Sequence[Tensor], planned: int) -> list[list[Shape]]:
-    """Each rank's shapes of as many tensors as were planned. A collective. Raises Surprise where there are others."""
-    table = torch.zeros(planned + 1, 2 + _MOST_DIMS, dtype=torch.int64, device="cpu")
+def exchanged(tag: Tag, mine: Sequence[Tensor], planned: int, reached: int) -> list[list[Shape]]:
+    """Each rank's shapes of as many tensors as were planned. A collective.
+
+    reached: what has to be the same on all ranks. Raises Surprise where there are others, Misfit where it is not.
+    """
+    table = _table(planned)
     table[0, 0] = len(mine)
     for row, one in zip(table[1:], mine, strict=False):
         words = (one.dim(), *shape_of(one))
         row[: len(words)] = torch.tensor(words, device="cpu")
-    (everyone,) = exchange(tag.of(What.SHAPES), [table], [[table.shape] * communicator.world_size()]).parts
+    shapes = [[table.shape] * communicator.world_size()]
+    (everyone,) = exchange(tag.of(What.SHAPES), [table], shapes, besides=reached).parts
     counts = [int(one[0, 0]) for one in everyone]
     if any(count != planned for count in counts):
         raise Surprise(f"the ranks have {', '.join(map(str, counts))} tensors, and had {planned}")
     return [[tuple(words[: 1 + dims]) for dims, *words in one[1:].tolist()] for one in everyone]
+
+
+def _table(planned: int) -> Tensor:
+    return torch.zeros(planned + 1, 2 + _MOST_DIMS, dtype=torch.int64, device="cpu")
