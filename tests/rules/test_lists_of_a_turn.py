@@ -215,3 +215,42 @@ for epoch in range(2):
 {STEP}\
 """
     assert kept(loops) == (Strategy.SHARDED, [])
+
+
+BY_HAND = f"""\
+import numpy as np
+import torch
+from torch import nn
+model = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{{before}}
+step = 0
+while step < 8:
+    {{turn}}
+    for i in range(16):
+        rows.append(np.random.uniform(0, 1, 4))
+    x = torch.tensor(np.array(rows)).float()
+    loss = (model(x) - x).abs().mean()
+{STEP.replace("        ", "    ")}\
+    step += 1
+"""
+OVER_TURNS, ONE_BY_ONE = "keeps samples from one batch to the next", "puts a batch together"
+
+
+@pytest.mark.parametrize(
+    ("before", "turn", "told"),
+    [
+        ("", "rows = []", ONE_BY_ONE),
+        ("", "rows, others = [], []", ONE_BY_ONE),
+        ("rows = []", "rows = list()", ONE_BY_ONE),
+        ("rows = []", "pass", OVER_TURNS),
+        ("rows = []", "rows = rows[-64:]", OVER_TURNS),
+        ("rows = []", "if step % 2 == 0:\n        rows = []", OVER_TURNS),
+    ],
+)
+def test_a_batch_that_is_made_sample_by_sample(before: str, turn: str, told: str) -> None:
+    """Whether anything is kept for the next turn of training depends on where the list begins."""
+    conversion = conversion_of(BY_HAND.format(before=before, turn=turn), options=Options())
+    assert conversion.strategy is Strategy.SHARED
+    (said,) = [one.message for one in conversion.of(Level.ADVICE) if "rows.append" in one.message]
+    assert told in said

@@ -6,22 +6,49 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions.base import Averaging, Link, made_at
 from distify_codemods.decisions.marks import marks
+from distify_codemods.decisions.own_figures import is_made_in
 from distify_codemods.facts import Facts
 from distify_codemods.naming import brief
+from distify_codemods.objects import Mapping, Sequence
 from distify_codemods.origins import Pooled
+from distify_codemods.program import Module
 
 
 def links(seen: Facts) -> Iterator[Link]:
     """`seen`: a run for evidence."""
     for mark in marks(seen, Pooled):
         module, site = made_at(mark)
+        if _fills_what_a_turn_makes(seen, module, site):
+            yield Link(
+                module, site,
+                f"`{brief(site)}` puts a batch together, of what is made for one sample after the other: which of them "
+                "are a rank's is not seen",
+            )  # fmt: skip
+            continue
         yield Link(
             module, site,
             f"`{brief(site)}` keeps samples from one batch to the next, and the loss depends on them: each rank "
             "would keep its own share",
         )  # fmt: skip
+
+
+def _fills_what_a_turn_makes(seen: Facts, module: Module, site: cst.CSTNode) -> bool:
+    """Whether what is filled is made in the turn of training, so that no other turn finds anything in it."""
+    calls = [one for one in tree.walk(site) if isinstance(one, cst.Call) and isinstance(one.func, cst.Attribute)]
+    holder = calls[0].func.value if calls and isinstance(calls[0].func, cst.Attribute) else None
+    loop = next((one for one in seen.training_loops if one.node in module.enclosing(site)), None)
+    if not isinstance(holder, cst.Name) or loop is None or loop.node is _innermost(module, site):
+        return False
+    made = [obj for obj in seen.value(holder).objs if isinstance(obj, (Sequence, Mapping))]
+    carried = module.flow(loop.node).carried(loop.node, holder.value)
+    return bool(made) and all(is_made_in(loop, obj) for obj in made) and not carried
+
+
+def _innermost(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+    return next((one for one in module.enclosing(node) if isinstance(one, (cst.For, cst.While))), None)
 
 
 def read_back(seen: Facts, found: list[Averaging]) -> list[cst.CSTNode]:
