@@ -133,3 +133,19 @@ def test_one_of_several_of_torchvision_needs_all_of_its_parameters(made: str) ->
     after = converted(before.replace("nn.Linear(4, 1)", made))
     assert f"model = {made}\n" in after
     assert TOLD not in after
+
+
+@pytest.mark.parametrize(
+    ("put", "used"),
+    [
+        ("self.body.conv1 = nn.Conv2d(3, 64, 3)", True),
+        ("self.body.conv1, self.body.fc = nn.Conv2d(3, 64, 3), nn.Linear(512, 8)", True),
+        ("body = self.body\n        body.fc = nn.Sequential(nn.Linear(512, 8), nn.ReLU())", True),
+        ("self.other = nn.Linear(4, 4)", False),  # it holds one, which nothing calls
+        ("self.out.other = nn.Linear(4, 4)", False),  # torch's own layers call what they were made with
+        ("self.spare = torchvision.models.resnet18()\n        self.spare.conv1 = nn.Conv2d(3, 64, 3)", False),
+    ],
+)
+def test_what_a_model_of_a_library_is_given_to_hold_is_called_by_it(put: str, used: bool) -> None:
+    before = part("torchvision.models.resnet18(num_classes=8)", "torch.relu(self.body(x))", put)
+    assert (TOLD not in converted(before)) is used

@@ -242,8 +242,10 @@ def _meetings() -> int:
 
 
 def test_a_check_meets_for_what_the_ranks_have_to_know_and_no_more() -> None:
-    """What the whole gave, how the parts were made, what they gave, outputs, and the shared pass. Whether all have a part
-    is told as what is summed inside is: in a message of one size."""
+    """What the whole gave, how the parts were made, what they gave, outputs, and the shared pass.
+
+    Whether all have a part is told as what is summed inside is: in a message of one size.
+    """
     assert on_ranks(_meetings) == [5, 5]
 
 

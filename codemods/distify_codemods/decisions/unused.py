@@ -52,13 +52,21 @@ def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> list[Unu
 def _unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator[Unused]:
     layers, frozen = _layers(facts, model), _frozen(facts, model)
     yield from (Unused(owner, False, parameter=name) for owner, name in _parameters_not_read(facts, model))
-    sequences = (part for part in parts_of(model) if isinstance(part, External) and part.name in torch_nn.CONTAINERS)
-    containers: dict[Obj, set[Obj]] = {part: set(parts_of(part)) for part in sequences}  # whose parts are called unseen
+    unseen = (part for part in parts_of(model) if isinstance(part, External) and _calls_its_parts(part))
+    containers: dict[Obj, set[Obj]] = {part: set(parts_of(part)) for part in unseen}
     for forward in dict.fromkeys(forward for one in found for forward in one.forwards):
         yield from _unused_in(facts, forward, layers, containers)
         for part in not_seen_to_be_used(facts, model, forward, _inside(facts, forward)):
             if part not in frozen:
                 yield Unused(part, False, foreign=True)
+
+
+def _calls_its_parts(part: External) -> bool:
+    """Whether what it holds is called where that is not seen: a container of layers, a model of another library.
+
+    `backbone.conv1 = nn.Conv2d(3, 64, 3)`: what a model is given to hold takes the place of what it has.
+    """
+    return part.name in torch_nn.CONTAINERS or (not part.name.startswith(torch_nn.OWN) and bool(part.attributes))
 
 
 def _unused_in(
