@@ -160,6 +160,7 @@ class Sequence(Obj):
     items: tuple[Value, ...] | None = None
     element: Value | None = None
     per_sample: bool = False  # one item for each sample of a batch
+    of_each: bool = False  # made in turns that go through the samples of a batch: of each, or of some
     deals: Ordered[External] = EMPTY  # the loaders that each item is a batch of: a generator, list(loader)
 
     def parts(self) -> tuple[Value, ...]:
@@ -285,6 +286,6 @@ changing(External, "arguments")
 changing(Partial, "arguments")
 changing(Suspended, "arguments")
 changing(Method, "receiver")
-changing(Sequence, "items", "element", "per_sample", "deals")
+changing(Sequence, "items", "element", "per_sample", "of_each", "deals")
 changing(Mapping, "items", "rest", "factory")
 changing(Passing, "over", "zipped")

@@ -33,8 +33,9 @@ from distify_codemods.decisions import (
     views,
 )
 from distify_codemods.decisions.base import Decisions, GradientAveraging, Joining, Left, LossReduction, Reduction
+from distify_codemods.decisions.own_figures import OwnFigures
 from distify_codemods.decisions.prefixes import prefixed, reached_through, walked
-from distify_codemods.decisions.training_sums import halves, training_sums
+from distify_codemods.decisions.training_sums import halves, training_sums, written_names
 from distify_codemods.facts import Facts
 
 
@@ -124,7 +125,10 @@ def _training_sums(decisions: Decisions) -> list[Reduction]:
         if reduction is None:
             continue
         summed = {name for one in decisions.reductions if one.loop.node is loop.node for name in one.names}
-        half = halves(facts, reduction)
+        own = [node for module, node in OwnFigures(facts, facts.training_loaders).in_place() if module is loop.module]
+        own += [one.node for one in decisions.left if one.module is loop.module]
+        beside = written_names(facts, loop, own) - {*reduction.names, *reduction.means}
+        half = halves(facts, reduction, beside, {one.node for one in decisions.averages})
         decisions.left += (Left(loop.module, loop.node, half=True),) if half else ()
         names = tuple(name for name in reduction.names if name not in summed | half)
         when = roles.training_only(facts, loop)

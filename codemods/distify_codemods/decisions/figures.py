@@ -16,13 +16,14 @@ from itertools import groupby
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Obj
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.decisions.base import Averaging, Left, Putting
 from distify_codemods.decisions.places import Place, Places, places_of
 from distify_codemods.decisions.sinks import Kind, Sink, sinks
 from distify_codemods.facts import Facts, dealt_by
-from distify_codemods.libraries import meters
+from distify_codemods.libraries import meters, python
 from distify_codemods.objects import Mapping, Sequence
+from distify_codemods.one_value import gives_one_number
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Shape, Share, Verdict, Whole
 from distify_codemods.program import Module
@@ -152,10 +153,22 @@ class _Search:
             return None
         if how is Putting.MEAN:
             return how
+        if how is Putting.GATHERED and self._is_one_number(module, node):
+            return None  # that of one sample, or of some: there are no entries to gather
         if how is Putting.GATHERED and sink.kind not in (Kind.ADDED, Kind.HANDED, Kind.CARRIED):
             return None  # pictures, texts: of rank 0's samples
         others = any(one not in self.training and not isinstance(one, Share) for one in self._dealt(node))
         return None if others or self.places.evaluates(node) else how
+
+    def _is_one_number(self, module: Module, node: cst.BaseExpression) -> bool:
+        """Whether it gives one, also under a name."""
+        if not isinstance(node, cst.Name):
+            added = isinstance(node, cst.Call) and any(map(_adds_up, self.facts.value(node.func).objs))
+            return added or gives_one_number(node)
+        given = [module.parents.get(one) for one in module.flow(node).reaching(node)]
+        given = [module.parents.get(one) if isinstance(one, cst.AssignTarget) else one for one in given]
+        values = [one.value for one in given if isinstance(one, cst.Assign) and one.value is not node]
+        return any(not isinstance(one, cst.Name) and self._is_one_number(module, one) for one in values)
 
     def _figures(
         self, node: cst.CSTNode, module: Module, own: Collection[cst.CSTNode], seen: int = 0
@@ -264,6 +277,11 @@ def _is_number(node: cst.BaseExpression) -> bool:
         return False
     name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
     return isinstance(name, cst.Name) and name.value in ("item", "float", "int", "len", "tolist", "size")
+
+
+def _adds_up(function: Obj) -> bool:
+    """Python's own sum; torch's leaves the entries that it does not add up."""
+    return isinstance(function, Ref) and function.name == python.SUM
 
 
 def _is_list(obj: Obj) -> bool:

@@ -121,7 +121,7 @@ def _count(machine: Machine, obj: Mapping, arguments: Arguments) -> None:
 def _sum(arguments: Arguments) -> Value:
     first = arguments.first
     item = holding.any_item(first)
-    listed = any(isinstance(obj, Sequence) for obj in first.objs)  # of tensors: added entry by entry
+    listed = any(isinstance(obj, Sequence) and not obj.of_each for obj in first.objs)  # tensors: added entry by entry
     scale = Scale.SUM if item.scale in PER_SAMPLE and not listed else item.scale
     return Value(scale=scale, sources=item.sources | first.sources)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import cuts, files, forms, holding, iteration, pairing, pooling, turns, ways
 from distify_codemods.objects import External, Mapping, Sequence
+from distify_codemods.one_value import gives_one_number
 from distify_codemods.ordered import Ordered
-from distify_codemods.scale import Scale
+from distify_codemods.origins import Counter
+from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
@@ -99,8 +103,9 @@ def _comp_result(
     """`over`: what is not known item by item."""
     known = over is None
     whole = join(*(value for _, value in turns))
-    if over is not None and whole.scale in (Scale.MEAN, Scale.SUM) and pairing.gives_samples(over):
-        whole = replace(whole, scale=Scale.COUPLED)  # of each sample: summed up, no mean over samples
+    of_each = _is_of_each(machine, node)
+    if of_each or any(pairing.gives_samples(machine.values.get(one.iter, NOTHING)) for one in _nested(node.for_in)):
+        whole = _of_samples(machine, node, whole, of_each)
     if isinstance(node, cst.DictComp):
         table = machine.made(Mapping, node)
         for key, value in turns:
@@ -110,9 +115,71 @@ def _comp_result(
     made.grow(whole)
     made.items = tuple(value for _, value in turns) if known else None
     made.per_sample = over is not None and cuts.goes_through_samples(machine, node, over)
+    made.of_each = made.of_each or of_each
     made.deals |= dealt & whole.sources
     value = Value(made.alone, whole.scale, whole.sources | _picked(machine, node.for_in))
     return value if known else forms.comprehended(machine, node.for_in, value)
+
+
+def _is_of_each(machine: Machine, node: cst.BaseComp) -> bool:
+    """Whether its turns are seen to go through the samples of a batch, and not through several tensors of all.
+
+    They are where what is gone through is one tensor, and where what is made or asked of a turn is one number.
+    """
+    loops = list(_nested(node.for_in))
+    over = [machine.values.get(loop.iter, NOTHING) for loop in loops]
+    if any(map(pairing.goes_through_a_tensor, over)):
+        return True
+    made = [] if isinstance(node, cst.DictComp) else [_item_node(node)]
+    tests = [one.test for loop in loops for one in loop.ifs]
+    one_number = any(machine.values.get(one, NOTHING).scale in PER_SAMPLE for one in tests) or any(
+        machine.values.get(one, NOTHING).scale in PER_SAMPLE and gives_one_number(one) for one in made
+    )
+    return one_number and any(map(pairing.gives_samples, over))
+
+
+def _item_node(node: cst.BaseComp) -> cst.BaseExpression:
+    assert isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp))
+    return node.elt
+
+
+def _of_samples(machine: Machine, node: cst.BaseComp, item: Value, of_each: bool) -> Value:
+    """What a list says of its batch that has an item for each sample, whatever these say; or for some, or several."""
+    loops = list(_nested(node.for_in))
+    over = [machine.values.get(loop.iter, NOTHING) for loop in loops]
+    tests = [machine.values.get(one.test, NOTHING) for loop in loops for one in loop.ifs]
+    sources = item.sources.union(*(one.sources for one in (*map(pairing.iterated, over), *tests)))
+    if item.scale in (Scale.MEAN, Scale.SUM):
+        return replace(item, scale=Scale.COUPLED, sources=sources)  # summed up, no mean over samples
+    known = item.scale in (Scale.CONST, Scale.COUNT, *PER_SAMPLE)
+    if not of_each or not known or isinstance(node, cst.DictComp):
+        return replace(item, sources=sources)
+    kinds = {one.scale for one in tests}
+    asked = [_item_node(node), *(one.test for loop in loops for one in loop.ifs)]
+    if (
+        isinstance(node, cst.SetComp)
+        or not kinds <= {Scale.CONST, *PER_SAMPLE}
+        or any(_tells_places(machine, one) for one in asked)
+    ):
+        scale = Scale.COUPLED  # which there are, or what they are, depends on all of them
+    else:
+        scale = Scale.RAGGED if tests or len(loops) > 1 or item.scale is Scale.RAGGED else Scale.SAMPLES
+    return replace(item, scale=scale, sources=sources)
+
+
+def _tells_places(machine: Machine, node: cst.CSTNode) -> bool:
+    """Whether the number of a turn is used for something else than to find a sample by it."""
+    if isinstance(node, cst.Subscript):
+        return _tells_places(machine, node.value)
+    if isinstance(node, cst.Name) and any(isinstance(obj, Counter) for obj in machine.values.get(node, NOTHING).objs):
+        return True
+    return any(_tells_places(machine, one) for one in tree.children(node))
+
+
+def _nested(node: cst.CompFor | None) -> Iterator[cst.CompFor]:
+    while node is not None:
+        yield node
+        node = node.inner_for_in
 
 
 def _picked(machine: Machine, node: cst.CompFor) -> Ordered[Obj | str]:

@@ -16,7 +16,7 @@ from distify_codemods.libraries import python, torch_data
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import PART, Counter
-from distify_codemods.scale import Scale
+from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import ENTRY, NOTHING, Value, join
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
         else:
             if isinstance(obj, Sequence):
                 taken += obj.deals
-            found.append(holding.any_item(over.of(obj.alone)))
+            item = holding.any_item(over.of(obj.alone))
+            each = isinstance(obj, Sequence) and obj.of_each and isinstance(place, cst.For)
+            found.append(replace(item, scale=Scale.COUPLED) if each and item.scale in PER_SAMPLE else item)
     if taken:
         machine.frame.drawn |= taken
         machine.event(Kind.DRAW, place, name=part, value=Value(Ordered(taken)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -106,7 +107,10 @@ def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         machine, lambda: [iteration.element_of(machine, one, node, iteration.ALL) for one in iterators]
     )
     if functions.objs:
-        made.grow(machine.call(functions, Arguments(items), node))
+        item = machine.call(functions, Arguments(items), node)
+        of_samples = any(map(pairing.gives_samples, iterators)) and item.scale in (Scale.MEAN, Scale.SUM)
+        made.grow(replace(item, scale=Scale.COUPLED) if of_samples else item)  # summed up, no mean over samples
+    made.of_each = made.of_each or any(map(pairing.goes_through_a_tensor, iterators))
     made.deals |= dealt
     whole = join(*iterators)
     return whole.of(made.alone)

@@ -20,7 +20,7 @@ from distify_codemods.objects import Arguments, External, Mapping, Passing, Sequ
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import COMPUTED, FILLED, PART, SEVERAL, Counter, Paired, Placed, Share, Zero
 from distify_codemods.scale import PER_SAMPLE, Scale
-from distify_codemods.values import NOTHING, SIZE, Value
+from distify_codemods.values import NOTHING, SIZE, Value, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -143,7 +143,32 @@ def gives_samples(over: Value) -> bool:
     passing = [obj for obj in over.objs if isinstance(obj, Passing)]
     if passing:
         return any(gives_samples(one) for obj in passing for one in (obj.over or NOTHING, *obj.zipped))
+    if any(isinstance(obj, Sequence) and obj.of_each for obj in over.objs):
+        return True
     return not over.objs and over.scale in PER_SAMPLE and PART in over.sources
+
+
+def goes_through_a_tensor(over: Value) -> bool:
+    """Whether iterating gives the samples of a batch for certain: it is one tensor, a list made of it, or numbers."""
+    passing = [obj for obj in over.objs if isinstance(obj, Passing)]
+    if passing:
+        return any(goes_through_a_tensor(one) for obj in passing for one in (obj.over or NOTHING, *obj.zipped))
+    if counts_samples(over) or any(isinstance(obj, Sequence) and obj.of_each for obj in over.objs):
+        return True
+    return gives_samples(over) and over.scale is not Scale.TURNED and (over.mask or over.dims > 0)
+
+
+def iterated(over: Value) -> Value:
+    """What is gone through, however it is zipped or numbered."""
+    passing = [obj for obj in over.objs if isinstance(obj, Passing)]
+    inner = [iterated(one) for obj in passing for one in (obj.over or NOTHING, *obj.zipped)]
+    return over.adding(sources_of(inner)) if inner else over
+
+
+def counts_samples(over: Value) -> bool:
+    """Whether iterating gives their numbers: `range(len(x))`"""
+    numbers = bool(over.objs) and all(isinstance(obj, External) and obj.name in python.NUMBERS for obj in over.objs)
+    return numbers and over.scale is Scale.COUNT
 
 
 def _goes_through_samples(over: Value) -> bool:

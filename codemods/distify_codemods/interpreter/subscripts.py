@@ -13,7 +13,7 @@ from distify_codemods.inside import core
 from distify_codemods.interpreter import cuts, forms, holding, imports, modules, pairing, parts, ranks, scales, ways
 from distify_codemods.libraries import computing, python
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Method, Sequence, Wrapped
-from distify_codemods.origins import PART, Places, Shape
+from distify_codemods.origins import PART, Counter, Places, Shape
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value, join, sources_of
 
@@ -163,9 +163,16 @@ def _sample_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: l
         return Scale.COUPLED  # a mask that is not seen to be one takes some of the samples, numbers take others
     if keys[0].scale is Scale.SAMPLES or isinstance(first.value, cst.Ellipsis) or _names_a_part(first.value):
         return Scale.SAMPLES
+    if keys[0].scale is Scale.COUNT and any(_numbers_samples(obj) for obj in keys[0].objs):
+        return Scale.SAMPLES
     # `batch[0]` is the inputs, `tensor[0]` one sample: only a batch as it comes from its loader is unpacked so.
     is_part = len(keys) == 1 and keys[0].constant() in _PARTS and not receiver.mask
     return Scale.SAMPLES if is_part else Scale.UNKNOWN
+
+
+def _numbers_samples(obj: Obj) -> bool:
+    """`[x[i] for i in range(len(x))]`; in the turns of a loop, what each has done to others is not seen."""
+    return isinstance(obj, Counter) and obj.loop is None
 
 
 def _is_a_part(machine: Machine, cut: cst.Slice) -> bool:

@@ -124,7 +124,7 @@ def _joined(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode
     item = holding.any_item(parts)
     scale, sources = item.scale, item.sources | parts.sources
     given, dimension = reshaping.dimension(arguments, 1)
-    per_sample = any(isinstance(obj, Sequence) and obj.per_sample for obj in parts.objs)
+    per_sample = any(isinstance(obj, Sequence) and (obj.per_sample or obj.of_each) for obj in parts.objs)
     if name == "pad_sequence":
         first = arguments.get("batch_first", 1)
         scale = S.TURNED if first is None or first.constant() is not True else scale

@@ -29,7 +29,10 @@ _IDENTITY = frozenset(
     )
 )
 _SPLITTING = ("chunk", "split", "tensor_split", "unbind", "narrow", "select", "index_fill")
-_FLATTENING = frozenset(_WORDS("flatten ravel squeeze item tolist view_as reshape_as unbind"))
+_OF_ONE_NUMBER = frozenset(_WORDS("item squeeze"))
+#: What gives one tensor, or list, with as many dimensions as it is asked for; and what only a tensor has.
+_FLATTENING = frozenset(_WORDS("flatten ravel tolist view_as reshape_as"))
+_OF_TENSORS = frozenset(_WORDS("detach numpy clone contiguous long int short float double half byte bool astype"))
 _COMPARE = frozenset(
     _WORDS("eq ne gt lt ge le equal isclose logical_and logical_or logical_not isnan isfinite isinf isin")
 )
@@ -86,7 +89,7 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
         return _of_turned(machine, plain, tensor, arguments, node)
     if plain in _IDENTITY:
         mask = tensor.mask or plain == "bool" or any(_is_bool(value) for value in arguments.all())
-        return Value(_held(tensor), tensor.scale, sources, mask, dims=0 if plain in _FLATTENING else tensor.dims)
+        return Value(_held(tensor), tensor.scale, sources, mask, dims=_dims_left(plain, tensor))
     if tensor.scale is S.SLOPES:
         return Value(scale=S.SAMPLES if plain in ("sign", "sgn") else S.COUPLED, sources=sources)
     known = _OF_BATCHES[plain](machine, plain, tensor, arguments, node) if plain in _OF_BATCHES else None
@@ -94,6 +97,14 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
         return known
     scale = reshaping.scale_of(plain, tensor, arguments)
     return Value(scale=scale, sources=sources, mask=tensor.mask, dims=reshaping.dims_of(plain, tensor, arguments))
+
+
+def _dims_left(name: str, tensor: Value) -> int:
+    """Of what has an entry for each sample, there is one dimension at least."""
+    several = name in _SPLITTING or name in _OF_ONE_NUMBER
+    one = tensor.scale in PER_SAMPLE and (name in _FLATTENING or name in _OF_TENSORS)
+    known = 0 if several or name in _FLATTENING else tensor.dims
+    return max(known, int(one))
 
 
 def _constant(machine: Machine, name: str, tensor: Value, sources: Ordered[Obj | str], node: cst.CSTNode) -> Value:
@@ -218,7 +229,7 @@ def _along(machine: Machine, name: str, tensor: Value, arguments: Arguments, nod
     scale = _scale_along(name, tensor, dimension if given else -1) if has_one else scales.of_extremes(tensor.scale)
     along_features = given and dimension is not None and dimension >= 1
     dims = max(tensor.dims, dimension + 1 if along_features and dimension else 0) if name in _SAME_SHAPE else 0
-    value = Value(scale=scale, sources=sources, dims=dims)
+    value = Value(scale=scale, sources=sources, dims=max(dims, int(scale in PER_SAMPLE)))
     if pair and has_one:
         both = machine.made(Sequence, node, name)
         both.items = (value, value)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 LENGTH = "builtins.len"
 PROPERTY = "builtins.property"
-RANGE = "builtins.range"
+RANGE, SUM = "builtins.range", "builtins.sum"
 NUMBERS = frozenset({RANGE, "itertools.count"})
+#: What gives one number, or none: of a tensor of several there is none.
+ONE_NUMBER, ONE_NUMBER_OF_A_TENSOR = frozenset("int float bool len round ord".split()), "item"
 INTEGER = "builtins.int"
 COUNTS = "builtins.enumerate"
 ZIP, MAP = "builtins.zip", "builtins.map"
