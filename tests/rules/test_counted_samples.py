@@ -99,6 +99,10 @@ def test_counted_in_a_loop_through_the_samples(turn: str) -> None:
         "known = []\nfor p in best.tolist():\n    if p not in known:\n        known.append(p)\n        right += 1",
         "last = 0\nfor p in best.tolist():\n    if p == last:\n        right += 1\n    last = p",
         "for p in best:\n    if p == 1:\n        right = 0\n    right += 1",
+        "for p in best:\n    for q in best:\n        right += 1",  # pairs
+        "for i in range(len(y)):\n    for j in range(i):\n        if best[i] == best[j]:\n            right += 1",
+        "right += sum(int(p == q) for p in best for q in best)",
+        "right += sum(int(best[i] == best[j]) for i in range(len(y)) for j in range(i))",
         "right += len({int(p) for p in best})",  # of two ranks, both may have the same
         "right += sum(1 for i, p in enumerate(best) if i < 3)",
         "right += sum(i * int(p) for i, p in enumerate(best))",
@@ -162,6 +166,8 @@ def test_one_number_has_no_entries_to_gather(turn: str) -> None:
     [
         "sum(nn.functional.mse_loss(one, y, reduction='none') for one in parts(x)).mean()",
         "torch.stack([one * 2 for one in model(x)]).mean()",
+        "torch.cat([part for name, part in {'a': model(x), 'b': model(x)}.items() if name != 'c'], 1).mean()",
+        "torch.stack([model(x)[i] for i in range(len(y))]).mean()",
         "torch.stack([nn.functional.mse_loss(one, y) for one in parts(x)]).mean()",
     ],
 )

@@ -46,7 +46,8 @@ class _Turns:
         if any(isinstance(one, _OTHER_WAYS) for one in parts):
             return False
         tests = [one.test for one in parts if isinstance(one, (cst.If, cst.IfExp))]
-        if not all(map(self.look_at_their_own, tests)):
+        within = [one.iter for one in parts if isinstance(one, cst.For)]  # through all samples: then these are pairs
+        if not all(map(self.look_at_their_own, (*tests, *within))):
             return False
         told = goes_through_a_tensor(over) or any(isinstance(one, cst.Comparison) for one in tests)
         return told and (goes_through_a_tensor(over) or gives_samples(over))

@@ -12,6 +12,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import cuts, files, forms, holding, iteration, pairing, pooling, turns, ways
+from distify_codemods.libraries import python
 from distify_codemods.objects import External, Mapping, Sequence
 from distify_codemods.one_value import gives_one_number
 from distify_codemods.ordered import Ordered
@@ -127,6 +128,8 @@ def _is_of_each(machine: Machine, node: cst.BaseComp) -> bool:
     They are where what is gone through is one tensor, and where what is made or asked of a turn is one number.
     """
     loops = list(_nested(node.for_in))
+    if any(_goes_through_a_table(loop.iter) for loop in loops):
+        return False
     over = [machine.values.get(loop.iter, NOTHING) for loop in loops]
     if any(map(pairing.goes_through_a_tensor, over)):
         return True
@@ -136,6 +139,12 @@ def _is_of_each(machine: Machine, node: cst.BaseComp) -> bool:
         machine.values.get(one, NOTHING).scale in PER_SAMPLE and gives_one_number(one) for one in made
     )
     return one_number and any(map(pairing.gives_samples, over))
+
+
+def _goes_through_a_table(node: cst.BaseExpression) -> bool:
+    """`for name, part in batch.items()`: of each of its parts, the samples are all there."""
+    calls = (one.func for one in tree.walk(node) if isinstance(one, cst.Call))
+    return any(isinstance(one, cst.Attribute) and one.attr.value in python.OF_TABLES for one in calls)
 
 
 def _item_node(node: cst.BaseComp) -> cst.BaseExpression:
@@ -158,6 +167,7 @@ def _of_samples(machine: Machine, node: cst.BaseComp, item: Value, of_each: bool
     asked = [_item_node(node), *(one.test for loop in loops for one in loop.ifs)]
     if (
         isinstance(node, cst.SetComp)
+        or _makes_pairs(machine, loops)
         or not kinds <= {Scale.CONST, *PER_SAMPLE}
         or any(_tells_places(machine, one) for one in asked)
     ):
@@ -165,6 +175,16 @@ def _of_samples(machine: Machine, node: cst.BaseComp, item: Value, of_each: bool
     else:
         scale = Scale.RAGGED if tests or len(loops) > 1 or item.scale is Scale.RAGGED else Scale.SAMPLES
     return replace(item, scale=scale, sources=sources)
+
+
+def _makes_pairs(machine: Machine, loops: list[cst.CompFor]) -> bool:
+    """`for a in x for b in x`: a loop within goes through the samples once more, and not through what one has."""
+    for number, loop in enumerate(loops[1:], 1):
+        over = machine.values.get(loop.iter, NOTHING)
+        outer = {name for one in loops[:number] for name in tree.target_names(one.target)}
+        if pairing.counts_samples(over) or (pairing.gives_samples(over) and outer.isdisjoint(tree.names(loop.iter))):
+            return True
+    return False
 
 
 def _tells_places(machine: Machine, node: cst.CSTNode) -> bool:

@@ -6,6 +6,8 @@ LENGTH = "builtins.len"
 PROPERTY = "builtins.property"
 RANGE, SUM = "builtins.range", "builtins.sum"
 NUMBERS = frozenset({RANGE, "itertools.count"})
+#: What goes through a dictionary, whatever class it has.
+OF_TABLES = frozenset("items keys values".split())
 #: What gives one number, or none: of a tensor of several there is none.
 ONE_NUMBER, ONE_NUMBER_OF_A_TENSOR = frozenset("int float bool len round ord".split()), "item"
 INTEGER = "builtins.int"
