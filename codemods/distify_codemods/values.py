@@ -52,6 +52,11 @@ class Value:
         return not self.open and _told(self.objs)[1] == (type(None), None)
 
     @property
+    def may_be_none(self) -> bool:
+        """Whether None is one of the things that it is seen to be."""
+        return any(isinstance(obj, Const) and obj.value is None for obj in self.objs)
+
+    @property
     def are_literals(self) -> bool:
         """Whether all that it may be are literals."""
         return bool(self.objs) and _told(self.objs)[0]

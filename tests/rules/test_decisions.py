@@ -188,6 +188,95 @@ def test_figures_are_followed_to_where_they_decide(lines: str, after: list[str])
     assert all(f"    {line}" in text for line in after), text
 
 
+IN_TURN = "        loss = nn.functional.mse_loss(model(x), y)\n"
+
+
+def in_turn(lines: str, setup: str = "mean, seen = None, 0\n") -> str:
+    """Each loss is asked before its step, and goes into a mean of those so far."""
+    after = "        mean, seen = (loss.item() if mean is None else 0.9 * mean + 0.1 * loss.item()), seen + 1\n"
+    loop = LOOP.replace(IN_TURN, f"{IN_TURN}        cur = loss.item()\n{indented(lines, '        ')}") + after
+    return script(imports=f"import math\n{IMPORTS}", setup=setup, loop=loop)
+
+
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        (
+            "if mean is not None and cur > 1.25 * mean: continue\n",
+            "if mean is not None and rt.all_reduce_mean(cur) > rt.all_reduce_mean(1.25 * mean): continue",
+        ),
+        (
+            "if not (mean is None or cur < mean + 1): continue\n",
+            "if not (mean is None or rt.all_reduce_mean(cur) < rt.all_reduce_mean(mean + 1)): continue",
+        ),
+        (
+            "if (cur > mean if seen else False): continue\n",
+            "if (rt.all_reduce_mean(cur) > rt.all_reduce_mean(mean) if seen else False): continue",
+        ),
+        (
+            "if seen > 0 and cur > 1.5 * before: continue\nbefore = cur\n",
+            "if seen > 0 and rt.all_reduce_mean(cur) > rt.all_reduce_mean(1.5 * before): continue",
+        ),
+        (
+            "if seen > 0 and cur > 30 * cur / seen: continue\n",
+            "if seen > 0 and rt.all_reduce_mean(cur) > rt.all_reduce_mean(30 * cur / seen): continue",
+        ),
+        (
+            "if 'loss' in kept and cur > 2 * kept['loss']: continue\nkept['loss'] = cur\n",
+            "if 'loss' in kept and rt.all_reduce_mean(cur) > rt.all_reduce_mean(2 * kept['loss']): continue",
+        ),
+        (
+            "if mean is None: pass\nelif cur > 1.1 * mean: continue\n",
+            "elif rt.all_reduce_mean(cur) > rt.all_reduce_mean(1.1 * mean): continue",
+        ),
+        (
+            "if cur > 5 or mean is None: mean = cur; continue\nif cur > 1.1 * mean: continue\n",
+            "if global_cur > rt.all_reduce_mean(1.1 * mean): continue",
+        ),
+    ],
+)
+def test_what_a_test_lets_be_evaluated_stays_behind_it(lines: str, after: str) -> None:
+    """In the first turn there is no mean yet: ranks meet where the script itself would look at it."""
+    text = converted(in_turn(lines, "mean, seen, kept = None, 0, {}\n"))
+    assert f"        {after}\n" in text, text
+
+
+def test_rank_0_tells_whether_a_figure_is_there() -> None:
+    after = "if rt.from_main_process(mean) and rt.all_reduce_mean(cur) > rt.all_reduce_mean(1.25 * mean): continue"
+    assert f"        {after}\n" in converted(in_turn("if mean and cur > 1.25 * mean: continue\n"))
+    text = converted(in_turn("if mean and cur > 1.25 * mean: continue\n", "mean, seen = 0.0, 1\n"))
+    assert "        if global_mean and global_cur > global_mean_2: continue\n" in text, text
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "after"),
+    [
+        ("if cur > 9 or cur < 0.1: continue\n", "cur", "if global_cur > 9 or global_cur < 0.1: continue"),
+        (
+            "part = (y - x.mean(1, True)).mean()\nif cur > 9 or 2 * part.item() + 1 < 0.1: continue\n",
+            "cur, 2 * part.item() + 1",
+            "if global_cur > 9 or global_part < 0.1: continue",
+        ),
+        ("if loss != loss or cur > 9: continue\n", "loss, cur", "if global_loss != global_loss or global_cur > 9: "),
+        (
+            "if cur > 2 * mean and seen: continue\n",
+            "cur, 2 * mean",
+            "if global_cur > global_mean and seen: continue",
+        ),
+        (
+            "if cur > 9: continue\nif float(loss) / 2 > 4: continue\n",
+            "cur, float(loss) / 2",
+            "if global_loss > 4: continue",
+        ),
+    ],
+)
+def test_what_cannot_fail_is_put_together_at_once(lines: str, line: str, after: str) -> None:
+    names = " = rt.all_reduce_mean("
+    text = converted(in_turn(lines))
+    assert f"{names}{line})\n" in text, text
+    assert f"        {after}" in text, text
+
+
 def test_list_of_figures_sets_the_rate() -> None:
     """What a list holds goes into what is made of it: each rank had a rate of its own."""
     lines = "    found.append(loss.item())\n    plateau.step(np.mean(found))\n"

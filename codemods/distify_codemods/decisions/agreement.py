@@ -77,7 +77,7 @@ def _of_tests(facts: Facts) -> Iterator[Averaging]:
     ]  # fmt: skip
     for event, branch in dict.fromkeys([*decisive, *drawn]):
         for figure in figures.behind(branch.test) or ():
-            if facts.value(figure).scale is Scale.MEAN:
+            if facts.value(figure).scale is Scale.MEAN and not _asks_whether_there(facts, event.module, figure):
                 yield Averaging(event.module, figure, _why_averaged(facts, figure))
             elif reached_alike(facts, event) and not _is_about_a_draw(facts, event, figure):
                 yield Averaging(event.module, figure, "rank 0 decides for all", told=True)
@@ -94,6 +94,13 @@ def _with_what_chose(tests: list[_Test], decisive: list[_Test]) -> list[_Test]:
         found.update(dict.fromkeys(more))
         left += more
     return list(found)
+
+
+def _asks_whether_there(facts: Facts, module: Module, figure: cst.BaseExpression) -> bool:
+    """`if best and loss < best`, where it begins as None: of that there is no mean, and rank 0's word is enough."""
+    around = module.parents[figure]
+    alone = not isinstance(around, (cst.Comparison, cst.ComparisonTarget, cst.Arg, cst.Attribute))
+    return alone and facts.value(figure).may_be_none
 
 
 def _why_averaged(facts: Facts, figure: cst.BaseExpression) -> str:

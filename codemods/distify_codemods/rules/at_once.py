@@ -12,10 +12,9 @@ from distify_codemods.decisions.base import Averaging, Deferral, Putting
 from distify_codemods.libraries import guarded
 from distify_codemods.objects import Class, Function, Local
 from distify_codemods.rules.base import Context, call_of, instead
+from distify_codemods.rules.early import TELLING, may_be_early
 
 _WHAT = "training figures are kept"
-#: Methods that only tell what a figure is.
-_TELLING = frozenset("item float detach cpu size mean sum double all any".split())
 _MET = (Putting.MEAN, Putting.SUM)
 _CODE = (Ref, Local, Function, Class)
 
@@ -96,8 +95,16 @@ def _together(context: Context, kept: Sequence[Averaging]) -> Iterator[list[Aver
         statement = one.module.statement(one.node)
         body = one.module.block(statement).body
         number = next((at for at, other in enumerate(body) if other is statement), 0)
-        before = last.pop(statement, None) or (last.pop(body[number - 1], None) if number else None)
-        group = before if before is not None and _is_plain(context, before, one) else []
+        known = statement if statement in last or not number else body[number - 1]
+        before = last.get(known)
+        if before is not None and _may_be_moved(context, before, one) and _is_plain(context, before, one):
+            group = before
+        elif _may_be_moved(context, [], one):
+            group = []
+        else:
+            found.append([one])  # where it stands, beside others of its statement
+            continue
+        last.pop(known, None)
         if not group:
             found.append(group)
         group.append(one)
@@ -108,6 +115,14 @@ def _together(context: Context, kept: Sequence[Averaging]) -> Iterator[list[Aver
 def _place(context: Context, one: Averaging) -> tuple[str, int, int]:
     place = one.module.place(one.node)
     return str(place.path), place.line, place.column
+
+
+def _may_be_moved(context: Context, before: Sequence[Averaging], one: Averaging) -> bool:
+    """Whether a figure can be computed above the first of the statements; what others leave under is an `if`."""
+    statement = one.module.statement(one.node)
+    others = dict.fromkeys(each.module.statement(each.node) for each in before)
+    passed = [each for each in others if isinstance(each, cst.If) and each is not statement]
+    return may_be_early(context.facts, one.module, one.node, passed, [each.node for each in before])
 
 
 def _is_plain(context: Context, before: Sequence[Averaging], one: Averaging) -> bool:
@@ -154,7 +169,7 @@ def _is_telling(context: Context, node: cst.CSTNode) -> bool:
         return False
     if not isinstance(node, cst.Call):
         return True
-    if isinstance(node.func, cst.Attribute) and node.func.attr.value in _TELLING:
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value in TELLING:
         return True
     names = [str(getattr(obj, "name", "")) for obj in context.facts.value(node.func).objs]
     draws = any(name.startswith(guarded.DRAWS_RANDOM_NUMBERS) for name in names)
