@@ -122,7 +122,7 @@ class Partial(Obj):
 
 @dataclass(eq=False, repr=False)
 class Suspended(Obj):
-    """A call of a generator function that is a context manager: it runs when it is entered."""
+    """A call of a generator function: of a context manager, it runs when it is entered, else item by item."""
 
     function: Function | None = None
     arguments: Arguments | None = None
@@ -162,6 +162,7 @@ class Sequence(Obj):
     per_sample: bool = False  # one item for each sample of a batch
     of_each: bool = False  # made in turns that go through the samples of a batch: of each, or of some
     deals: Ordered[External] = EMPTY  # the loaders that each item is a batch of: a generator, list(loader)
+    code: Suspended | None = None  # of a generator of the script's: the call that made it, which goes on in each item
 
     def parts(self) -> tuple[Value, ...]:
         """What is known of items one by one, and of any of them."""

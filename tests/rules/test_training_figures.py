@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 from distify_codemods import Level, Options, SourceFile, convert
 
-from tests.rules.scripts import IMPORTS, LOOP, blocked, changes, conversion_of, converted, distributed, findings, script
+from tests.rules.scripts import (
+    IMPORTS,
+    LOOP,
+    blocked,
+    changes,
+    conversion_of,
+    converted,
+    distributed,
+    findings,
+    line_of,
+    script,
+)
 
 STEP = """\
         guess = model(x)
@@ -392,3 +403,102 @@ def test_a_figure_of_what_a_model_makes_of_named_inputs(given: str) -> None:
     )
     before = script(setup="log, names = [], str(3).split()\n", model=NAMED, loop=loop.replace("GIVEN", given))
     assert "rt.average_figures(log)" in converted(before)
+
+
+MEDIAN = """\
+def medians(most):
+    kept, middle = [], 0.0
+    while True:
+        value = yield middle
+        kept = (kept + [value])[-most:]
+        middle = statistics.median(kept)
+
+
+median = medians(7)
+next(median)
+"""
+
+
+def sending(lines: str, setup: str = MEDIAN) -> str:
+    loss = "        loss = nn.functional.mse_loss(model(x), y)\n"
+    return script(imports=f"import statistics\n{IMPORTS}", setup=setup, loop=LOOP.replace(loss, loss + lines))
+
+
+@pytest.mark.parametrize(
+    ("lines", "after", "setup"),
+    [
+        ("middle = median.send(loss.item())", "middle = median.send(rt.all_reduce_mean(loss.item()))", MEDIAN),
+        (
+            "middle = push(loss.item())",
+            "middle = push(rt.all_reduce_mean(loss.item()))",
+            f"{MEDIAN}push = median.send\n",
+        ),
+        (
+            "middle = median.send(loss.item())",
+            "middle = median.send(rt.all_reduce_mean(loss.item()))",
+            MEDIAN.replace("median = medians(7)", "def outer():\n    yield from medians(7)\n\n\nmedian = outer()"),
+        ),
+        (
+            "worst = (model(x) - y).abs()\n        middle = median.send(worst.max().item())",
+            "middle = median.send(rt.gather_entries(worst).max().item())",
+            MEDIAN,
+        ),
+    ],
+)
+def test_generator_is_sent_the_figure_of_all_ranks(lines: str, after: str, setup: str) -> None:
+    """It goes on with what it is sent, and all ranks decide by what it yields."""
+    text = converted(sending(f"        {lines}\n        if loss.item() > 1.2 * middle: continue\n", setup))
+    assert f"        {after}\n" in text, text
+    assert "        if rt.all_reduce_mean(loss.item()) > 1.2 * middle: continue\n" in text, text
+
+
+def test_generator_that_stops_training() -> None:
+    """Where it is asked in the test itself, all ranks come; behind an `and`, they may not."""
+    stopper = MEDIAN.replace("middle = statistics.median(kept)", "middle = value > 2 * statistics.median(kept)")
+    text = converted(sending("        if median.send(loss.item()): break\n", stopper))
+    assert "        if median.send(rt.all_reduce_mean(loss.item())): break\n" in text, text
+    text = converted(sending("        if epoch and median.send(loss.item()): break\n", stopper))
+    assert "        if epoch and median.send(rt.all_reduce_mean(loss.item())): break\n" in text, text
+    before = sending("        if x[0, 0].item() > 0 and median.send(loss.item()): break\n", stopper)
+    assert blocked(before)
+
+
+KEEPER = """\
+def keep():
+    while True:
+        value = yield
+        if value > 3:
+            torch.save(model.state_dict(), "a.pt")
+
+
+keeper = keep()
+next(keeper)
+"""
+
+
+def test_generator_that_decides_in_its_own_lines() -> None:
+    sent = "rt.gather_entries(x)[0, 0].item()"
+    text = converted(sending("        keeper.send(x[0, 0].item())\n", KEEPER))
+    assert f"        keeper.send({sent})\n" in text, text
+    before = sending("        keeper.send(max([row[0].item() for row in x]))\n", KEEPER)
+    assert blocked(before) == {("DECIDE01", line_of(before, "if value"))}
+
+
+@pytest.mark.parametrize(
+    ("lines", "setup"),
+    [
+        ("median.send(None)", MEDIAN),
+        ("rate = median.send(epoch)\n        loss = loss * rate", MEDIAN),
+        ("rate = next(median)\n        loss = loss * rate", MEDIAN),
+        ("channel.send(epoch)", "import queue\n\n\nchannel = queue.Queue()\n"),
+        (
+            "channel.send(loss.item())",
+            "class Channel:\n    def send(self, value):\n        pass\n\n\nchannel = Channel()\n",
+        ),
+    ],
+)
+def test_what_is_sent_is_no_figure_of_one_rank(lines: str, setup: str) -> None:
+    before = sending(f"        {lines}\n", setup)
+    assert not blocked(before)
+    text = converted(before)
+    assert "all_reduce" not in text.replace("channel.send(rt.all_reduce_mean(loss.item()))", ""), text

@@ -54,12 +54,13 @@ class Places:
 
     def of(self, module: Module, node: cst.CSTNode) -> Place:
         inside = False
-        for holder in module.enclosing(node):
+        around = module.enclosing(node)
+        for part, holder in zip((node, *around), around, strict=False):
             if holder in self.skipped:
                 return Place.UNSURE
             if isinstance(holder, _FUNCTIONS):
                 break
-            if holder in self.parting or isinstance(holder, cst.ExceptHandler):
+            if self._lets_some_come(holder, part) or isinstance(holder, cst.ExceptHandler):
                 return Place.UNSURE
             inside = inside or holder in self.training_loops
         if holder in self.in_models:
@@ -69,6 +70,13 @@ class Places:
         if inside or holder in self.called_in_training:
             return Place.INSIDE
         return Place.AROUND if holder in self.around else Place.ELSEWHERE
+
+    def _lets_some_come(self, holder: cst.CSTNode, part: cst.CSTNode) -> bool:
+        """Whether some ranks do not come to a part of a branch, a loop, or what follows an `and`."""
+        if isinstance(holder, cst.BooleanOperation):
+            return part is holder.right and self._differs(holder.left)
+        asks = isinstance(holder, (cst.If, cst.IfExp)) and part is holder.test  # all do, to go on in different ways
+        return holder in self.parting and not asks
 
     def is_shallow(self, module: Module, node: cst.CSTNode) -> bool:
         """Whether it stands in a function with a training loop of its own, or around one."""

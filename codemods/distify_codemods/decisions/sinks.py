@@ -66,7 +66,7 @@ def _sinks(facts: Facts) -> Iterator[Sink]:
     for module in facts.run.frames:
         for node in module.parents:
             if isinstance(node, cst.Call):
-                if isinstance(module.parents.get(node), cst.Expr):
+                if isinstance(module.parents.get(node), cst.Expr) or _is_sent(facts, node):
                     yield from _of_call(facts, module, node, loggers)
             elif isinstance(node, cst.AugAssign):
                 yield from _of_augmented(facts, module, node)
@@ -116,12 +116,19 @@ def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | Non
         name = _full_name(obj)
         if is_tracker(name) or name in _FILES or name.startswith(loggers):
             return Kind.LOGGED
-        if isinstance(obj, Function):
+        if isinstance(obj, Function) or _is_sent(facts, node):
             return Kind.HANDED
         receiver = obj.receiver if isinstance(obj, Bound) else obj
         if isinstance(receiver, Instance) and not isinstance(core(receiver), Class):
             return None if _is_of_torch(receiver) else Kind.HANDED
     return None
+
+
+def _is_sent(facts: Facts, node: cst.Call) -> bool:
+    """`median.send(loss.item())`: a generator of the script's goes on with it, whatever is done with what it yields."""
+    methods = (obj for obj in facts.value(node.func).objs if isinstance(obj, Method) and obj.name == "send")
+    held = (one for method in methods if method.receiver is not None for one in method.receiver.objs)
+    return any(isinstance(one, Sequence) and one.code is not None for one in held)
 
 
 def _prints_to_a_file(facts: Facts, node: cst.Call) -> bool:

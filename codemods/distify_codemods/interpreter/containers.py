@@ -153,7 +153,8 @@ def method(
 def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     own = Value(obj.alone)
     if name in _NEXT:
-        return iteration.element_of(machine, own, node)
+        given = join(*(machine.send(obj, one, node) for one in arguments.positional if not one.is_none))
+        return join(given, iteration.element_of(machine, own, node))
     if name in _ADDING:
         value = arguments.positional[-1] if arguments.positional else NOTHING
         item = holding.any_item(value) if name.startswith("extend") else value

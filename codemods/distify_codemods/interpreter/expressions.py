@@ -27,6 +27,7 @@ from distify_codemods.interpreter import (
     whole,
 )
 from distify_codemods.libraries import torch_data
+from distify_codemods.objects import Sequence
 from distify_codemods.values import NOTHING, Value, gpu_texts, join, join_two, sources_of
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ def _yield(machine: Machine, node: cst.Yield) -> Value:
         over = machine.evaluate(node.value.item)
         iterator = iteration.begin(machine, over, node, node.value.item)
         value = iteration.element_of(machine, iterator, node)
+        inner = [obj for obj in iterator.objs if isinstance(obj, Sequence)] if machine.frame.sent is not NOTHING else []
+        value = join(value, *(machine.send(obj, machine.frame.sent, node) for obj in inner))
     elif node.value is not None:
         value = machine.evaluate(node.value)
     if machine.frame.at_yield is not None:
@@ -110,7 +113,7 @@ def _yield(machine: Machine, node: cst.Yield) -> Value:
         return NOTHING
     machine.frame.yielded.append(value)
     machine.event(Kind.YIELD, node, value=value)
-    return NOTHING
+    return machine.frame.sent
 
 
 def _named(machine: Machine, node: cst.NamedExpr) -> Value:

@@ -13,7 +13,7 @@ from distify_codemods.objects import Class, External, Function
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.reads import NUMBERS
 from distify_codemods.records import dataclass
-from distify_codemods.values import Value, join
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.module import Module
@@ -37,6 +37,7 @@ class Frame:
     outer_declared: set[str] = field(default_factory=set)  # nonlocal
     returned: list[Value] = field(default_factory=list)
     yielded: list[Value] = field(default_factory=list)
+    sent: Value = NOTHING  # what `yield` gives: `generator.send(value)`
     exits: list[dict[str, Value]] = field(default_factory=list)  # environments at break and continue
     function: Function | None = None
     defines: Class | None = None  # whose body is run

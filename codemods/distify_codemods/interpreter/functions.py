@@ -12,7 +12,7 @@ from distify_codemods.allocation import Obj
 from distify_codemods.interpreter import definitions, frames, holding, library, pooling, repeated, sparing, summaries
 from distify_codemods.libraries import python, torch_optim
 from distify_codemods.objects import Arguments, Bound, External, Function, Mapping, Sequence, Suspended
-from distify_codemods.scale import PER_SAMPLE
+from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
@@ -65,9 +65,7 @@ def _run(
     receiver: Obj | None,
 ) -> Value:
     if isinstance(definition, cst.FunctionDef) and _is_context_manager(machine, definition):
-        given = machine.made(Suspended, node, function, receiver, function=function, receiver=receiver)
-        given.arguments = arguments
-        return Value(given.alone)
+        return Value(_suspended(machine, function, arguments, node, receiver).alone)
     inner = _activation(machine, function, definition, arguments, node, receiver)
     if isinstance(definition, cst.Lambda):
         return _in_frame(machine, inner, definition.body)
@@ -77,8 +75,34 @@ def _run(
         generator = machine.made(Sequence, node, "generator", definition)
         generator.element = join(generator.element or NOTHING, *inner.yielded)
         generator.deals |= [loader for loader in inner.drawn if _hands_out(inner.yielded, loader)]
+        generator.code = _suspended(machine, function, arguments, node, receiver)
         return Value(generator.alone)
     return join(*inner.returned) if inner.returned else NOTHING
+
+
+def _suspended(
+    machine: Machine, function: Function, arguments: Arguments, node: cst.CSTNode, receiver: Obj | None
+) -> Suspended:
+    made = machine.made(Suspended, node, function, receiver, function=function, receiver=receiver)
+    made.arguments = arguments
+    return made
+
+
+def send(machine: Machine, generator: Sequence, value: Value, node: cst.CSTNode) -> Value:
+    """`generator.send(value)`: its code is followed once more, here, where each `yield` gives it that."""
+    code = generator.code
+    definition = code.function.node if code is not None and code.function is not None else None
+    if code is None or code.function is None or code.arguments is None or not isinstance(definition, cst.FunctionDef):
+        return NOTHING
+    if _running(machine, definition) or len(machine.frame.context) >= frames.DEEPEST:
+        return Value(scale=Scale.UNKNOWN, sources=value.sources)
+    inner = _activation(machine, code.function, definition, code.arguments, node, code.receiver)
+    inner.sent = machine.tainted(value)
+    _run_body(machine, inner, definition)
+    machine.frame.drawn |= inner.drawn
+    for one in inner.yielded:
+        holding.append(machine, generator, one)
+    return join(*inner.yielded) if inner.yielded else NOTHING
 
 
 def run_suspended(

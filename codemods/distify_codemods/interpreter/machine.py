@@ -330,6 +330,7 @@ class Machine:
     call_reference = library.call_reference
     call_back = functions.call_back
     invoke = functions.invoke
+    send = functions.send
 
     def literal(self, node: cst.CSTNode | None, value: object) -> Value:
         """The same value each time, where it is the same object: most expressions are what they were."""
