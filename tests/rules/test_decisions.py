@@ -465,3 +465,94 @@ stopper = Stopper()
     after = converted(before)
     assert "    stopper.look(rt.all_reduce_mean(loss.item()))\n    if stopper.stop: break\n" in after
     assert after.count("all_reduce_mean") == 1
+
+
+COUNTING = """\
+        right += (model(x) > y).sum().item()
+        seen += len(y)
+        hits += (model(x) > y).sum()
+        total, worst = total + loss.item(), max(worst, loss.item())
+"""
+
+
+def printing(line: str, test: str = "number % 3 == 2") -> str:
+    head = "for epoch in range(3):\n    right, seen, hits, total, worst = 0, 0, torch.zeros(1), 0.0, 0.0\n"
+    loop = LOOP.replace("for epoch in range(3):\n", head).replace(
+        "for x, y in loader", "for number, (x, y) in enumerate(loader)"
+    )
+    return script(loop=f"{loop}{COUNTING}        if {test}:\n            {line}\n")
+
+
+SUMMED = "global_right, global_seen = rt.all_reduce_sum(right, seen)"
+RIGHT = "shown for the samples of all ranks"
+
+
+@pytest.mark.parametrize(
+    ("line", "above", "after"),
+    [
+        (
+            "print('%d %.4f (%d/%d)' % (number, right / seen, right, seen))",
+            SUMMED,
+            "print('%d %.4f (%d/%d)' % (number, global_right / global_seen, global_right, global_seen))",
+        ),
+        (
+            "print(f'{number}: {100. * right / seen:.2f} % of {seen}')",
+            SUMMED,
+            "print(f'{number}: {100. * global_right / global_seen:.2f} % of {global_seen}')",
+        ),
+        (
+            "print('{:.3f} ({}/{})'.format(hits.item() / seen, int(hits.item()), seen))",
+            "global_hits, global_seen = rt.all_reduce_sum(hits, seen)",
+            "print('{:.3f} ({}/{})'.format(global_hits.item() / global_seen, int(global_hits.item()), global_seen))",
+        ),
+        (
+            "print(total / (number + 1), right / seen, seen)",
+            "global_total, global_right, global_seen = rt.all_reduce_sum("
+            "(total / (number + 1)) / rt.world_size(), right, seen)",
+            "print(global_total, global_right / global_seen, global_seen)",
+        ),
+        (
+            "print(number * len(x), right / seen)",
+            "global_x, global_right, global_seen = rt.all_reduce_sum(len(x), right, seen)",
+            "print(number * global_x, global_right / global_seen)",
+        ),
+        (
+            "print(right / seen if seen else 0, right)",
+            "global_seen, global_right = rt.all_reduce_sum((right / seen if seen else 0) / rt.world_size(), right)",
+            "print(global_seen, global_right)",
+        ),
+    ],
+)
+def test_counts_that_stand_beside_a_ratio_of_theirs_are_added_up(line: str, above: str, after: str) -> None:
+    before = printing(line)
+    assert f"            {above}\n            {after}\n" in converted(before)
+    assert {one.message for one in findings("DECIDE01", before, Level.APPLIED)} == {RIGHT}
+
+
+def test_what_else_is_shown_beside_them_is_said_to_be_rank_0s() -> None:
+    before = printing("print(right / seen, seen, worst)")
+    assert f"            {SUMMED}\n            print(global_right / global_seen, global_seen, worst)\n" in converted(
+        before
+    )
+    said = f"{RIGHT}; `worst` beside it is that of rank 0's"
+    assert {one.message for one in findings("DECIDE01", before, Level.APPLIED)} == {said}
+
+
+@pytest.mark.parametrize(
+    ("line", "test", "after"),
+    [
+        ("print(number, right / seen)", "number % 3 == 2", "print(number, rt.all_reduce_mean(right / seen))"),
+        (
+            "print(f'{number}/{len(loader)} {right / seen} of {len(data)}')",
+            "number % 3 == 2",
+            "print(f'{number}/{len(loader)} {rt.all_reduce_mean(right / seen)} of {len(data)}')",
+        ),
+        ("print(number, right, seen)", "number % 3 == 2", "print(number, right, seen)"),
+        ("print(right / seen, seen)", "number % 3 == 2 and worst > 9", "print(right / seen, seen)"),
+        ("print(right / seen, seen)", "number == 2", "print(right / seen, seen)"),
+    ],
+)
+def test_counts_that_are_left_as_they_are(line: str, test: str, after: str) -> None:
+    """There are none, or no ratio of theirs is shown every few batches, or not all ranks come there."""
+    text = converted(printing(line, test))
+    assert f"            {after}\n" in text, text

@@ -15,6 +15,7 @@ from distify_codemods.allocation import Obj
 from distify_codemods.decisions import entropy, one_number
 from distify_codemods.decisions.base import Averaging
 from distify_codemods.decisions.differing import differs, guarded, matters, rate_differs, reached_alike, why_different
+from distify_codemods.decisions.shown import shown
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.interpreter.holding import any_item
@@ -50,8 +51,8 @@ def averages(facts: Facts) -> tuple[Averaging, ...]:
         argument = _of_scheduler(event)
         if rate_differs(facts, event) and argument is not None and _is_mean_given(facts, event):
             found[argument] = Averaging(event.module, argument, "all ranks set their rate by the same figure")
-    for module, node in _shown(facts):
-        found.setdefault(node, Averaging(module, node, "shown for the samples of all ranks"))
+    for one in shown(facts):
+        found.setdefault(one.node, one)
     return tuple(found.values())
 
 
@@ -247,37 +248,3 @@ def _of_scheduler(event: Event) -> cst.BaseExpression | None:
 def _is_mean_given(facts: Facts, event: Event) -> bool:
     argument = _of_scheduler(event)
     return argument is not None and _is_mean(facts, argument)
-
-
-def _shown(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
-    """`hits / seen` every few batches: counts of one rank's samples, divided by one another; and what stands by."""
-    for event in facts.of_kind(Kind.PRINT):
-        sometimes = any(
-            isinstance(here.node, cst.If) and any(isinstance(node, cst.Modulo) for node in tree.walk(here.node.test))
-            for here in event.here.up()
-        )
-        if not sometimes or not facts.in_training(event):
-            continue
-        if not any(
-            isinstance(node, cst.BinaryOperation) and _is_share_of_counts(facts, node) for node in tree.walk(event.node)
-        ):
-            continue
-        queue: list[cst.CSTNode] = [event.node]
-        while queue:
-            node = queue.pop()
-            own = facts.value(node)
-            if isinstance(node, cst.BaseExpression) and own.scale is Scale.MEAN and why_different(facts, own.sources):
-                yield event.module, node
-            else:
-                queue += node.children
-
-
-def _is_share_of_counts(facts: Facts, node: cst.BinaryOperation) -> bool:
-    counted = any(
-        isinstance(inner, cst.BinaryOperation)
-        and isinstance(inner.operator, cst.Divide)
-        and facts.value(inner.left).scale in (Scale.SUM, Scale.COUNT)
-        and facts.value(inner.right).scale in (Scale.COUNT, Scale.SUM)
-        for inner in tree.walk(node)
-    )
-    return counted and _is_mean(facts, node) and bool(why_different(facts, facts.value(node).sources))

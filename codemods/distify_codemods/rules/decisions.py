@@ -59,7 +59,7 @@ def run(context: Context) -> None:
 
 
 def _average(context: Context, one: Averaging) -> None:
-    context.put_into(one.module, one.node, "all_reduce_mean({})", one.why)
+    context.put_into(one.module, one.node, f"{one.how.value}({{}})", one.why)
 
 
 def _make_alike(context: Context, one: WholePass) -> None:

@@ -1,0 +1,118 @@
+"""What a training loop prints every few batches: a ratio of what it has counted so far, and what stands beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.decisions.base import Averaging, Putting
+from distify_codemods.decisions.differing import reached_alike, why_different
+from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
+from distify_codemods.program import Module
+from distify_codemods.scale import Scale
+
+_COUNTS = (Scale.SUM, Scale.COUNT)
+_PERHAPS = (cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Lambda)
+
+
+def shown(facts: Facts) -> Iterator[Averaging]:
+    """`hits / seen` every few batches: counts of one rank's samples, divided by one another; and what stands by.
+
+    Where the counts themselves are printed, too, they are added up, and divided as the script does.
+    """
+    for event in facts.of_kind(Kind.PRINT):
+        if _is_now_and_then(event) and facts.in_training(event) and reached_alike(facts, event):
+            nodes = (node for node in tree.walk(event.node) if isinstance(node, cst.BinaryOperation))
+            if any(_is_share_of_counts(facts, node) for node in nodes):
+                yield from _Line(facts, event).figures()
+
+
+def _is_now_and_then(event: Event) -> bool:
+    tests = (here.node.test for here in event.here.up() if isinstance(here.node, cst.If))
+    return any(isinstance(node, cst.Modulo) for test in tests for node in tree.walk(test))
+
+
+class _Line:
+    def __init__(self, facts: Facts, event: Event) -> None:
+        self.facts = facts
+        self.module: Module = event.module
+        self.node = event.node
+        self.means: list[cst.BaseExpression] = []
+        self.counts: list[cst.BaseExpression] = []
+        self.others: list[cst.BaseExpression] = []
+
+    def figures(self) -> Iterator[Averaging]:
+        self._look_at(self.node)
+        why = "shown for the samples of all ranks"
+        if self.others:
+            why += f"; `{tree.code_of(self.others[0])}` beside it is that of rank 0's"
+        counts = list(self.counts)
+        for node in self.means:
+            parts = self._counted(node) if self.counts else None
+            if parts is None:
+                yield Averaging(self.module, node, why)
+            else:
+                counts += parts
+        yield from (Averaging(self.module, node, why, how=Putting.SUM) for node in counts)
+
+    def _look_at(self, node: cst.CSTNode) -> None:
+        """The means, the counts and what else of one rank's samples is printed."""
+        if node in self.facts.run.trial.averaged:
+            return  # whatever it is made of
+        if not isinstance(node, cst.BaseExpression) or node is self.node or not self._differs(node):
+            self._look_inside(node)
+        elif self.facts.value(node).scale is Scale.MEAN:
+            self.means.append(node)
+        elif isinstance(node, _PERHAPS):
+            self.others.append(node)
+        elif self.facts.value(node).scale in _COUNTS and (parts := self._counted(node)):
+            self.counts += parts
+        elif any(self._is_figure(one) for one in tree.walk(node) if one is not node):
+            self._look_inside(node)
+        elif self.facts.value(node).scale is not Scale.CONST:
+            self.others.append(node)
+
+    def _look_inside(self, node: cst.CSTNode) -> None:
+        for child in tree.children(node):
+            self._look_at(child)
+
+    def _counted(self, node: cst.CSTNode) -> list[cst.BaseExpression] | None:
+        """The smallest counts that a figure is made of; None where something else of one rank goes into it."""
+        if isinstance(node, _PERHAPS):
+            return None
+        inside = [self._counted(one) for one in _parts(node)]
+        found = [part for one in inside for part in one or ()]
+        if not isinstance(node, cst.BaseExpression) or not self._differs(node):
+            return None if None in inside else found
+        if found and None not in inside:
+            return found
+        return [node] if self.facts.value(node).scale in _COUNTS else None
+
+    def _is_figure(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.BaseExpression) and self._differs(node)
+
+    def _differs(self, node: cst.BaseExpression) -> bool:
+        return bool(why_different(self.facts, self.facts.value(node).sources))
+
+
+def _parts(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """Of a call, what its method is of and what it is given; `self.hits` is one thing."""
+    if isinstance(node, cst.Call):
+        of = [node.func.value] if isinstance(node.func, cst.Attribute) else []
+        return [*of, *node.args]
+    return [] if isinstance(node, cst.Attribute) else tree.children(node)
+
+
+def _is_share_of_counts(facts: Facts, node: cst.BinaryOperation) -> bool:
+    counted = any(
+        isinstance(inner, cst.BinaryOperation)
+        and isinstance(inner.operator, cst.Divide)
+        and facts.value(inner.left).scale in _COUNTS
+        and facts.value(inner.right).scale in _COUNTS
+        for inner in tree.walk(node)
+    )
+    value = facts.value(node)
+    return counted and value.scale in (Scale.MEAN, Scale.REDUCED) and bool(why_different(facts, value.sources))
