@@ -16,6 +16,7 @@ from distify_codemods.batches import dealt_by as dealt_by
 from distify_codemods.batches import drawn_from as drawn_from
 from distify_codemods.batches import loaders_in as loaders_in
 from distify_codemods.batches import loaders_of as loaders_of
+from distify_codemods.dropped import dropped
 from distify_codemods.events import Event, Kind
 from distify_codemods.inside import contained, core, to_library
 from distify_codemods.interpreter import NOTHING_TRIED, SPARING, Run, Trial, run
@@ -206,7 +207,9 @@ def infer(program: Program, run: Run) -> Facts:
     known = {optimizer.obj for optimizer in optimizers}
     steps = tuple(event for event in run.by_kind(Kind.METHOD) if not known.isdisjoint(stepping(event)))
     forwards = [event for event in run.by_kind(Kind.FORWARD) if any(core(obj) in models for obj in event.receiver.objs)]
-    over_loaders = _answered(batch_loops(run, backwards, forwards), settled)
+    idle = set() if by_hand else dropped(run, backwards, steps, models, known)
+    training = [event for event in backwards if event not in idle]
+    over_loaders = _answered(batch_loops(run, training, forwards), settled)
     loops = (*over_loaders, *loops_over_shares(run, backwards, forwards, over_loaders))
     loaders = tuple(_loaders(run))
     begun = tuple(beginnings(run))

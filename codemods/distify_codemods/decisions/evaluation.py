@@ -122,6 +122,8 @@ def gathers(facts: Facts, loop: BatchLoop, everywhere: Sequence[BatchLoop]) -> G
 def _never(facts: Facts, loop: BatchLoop) -> str:
     """Why the loop must see all samples on every rank, whatever it computes."""
     passes = Ordered((core(obj), event) for event in evaluated(facts, loop) for obj in event.receiver.objs)
+    if any(event.inside(loop.event) for event in facts.backwards):
+        return "it takes gradients, in which the ranks meet for each batch"
     if may_differ(facts, loop):
         return "what it evaluates is not seen to be the same on all ranks"
     for model, event in passes:
