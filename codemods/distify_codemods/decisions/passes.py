@@ -120,9 +120,7 @@ def reached(facts: Facts, begins: Collection[Callable]) -> list[Callable]:
     return list(found)
 
 
-def calls_in(
-    facts: Facts, module: Module, function: Callable
-) -> Iterator[tuple[cst.CSTNode, list[Callable], bool]]:
+def calls_in(facts: Facts, module: Module, function: Callable) -> Iterator[tuple[cst.CSTNode, list[Callable], bool]]:
     """The calls of a function of the script's, with what is called, or given to be called, and whether that is of the
     function's own object."""
     own = own_name(function)

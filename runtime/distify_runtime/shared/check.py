@@ -35,6 +35,7 @@ from distify_runtime.shared.kinds import TooLarge
 from distify_runtime.shared.plans import Call, Plan
 from distify_runtime.shared.proposals import outputs_of
 from distify_runtime.shared.readings import Mixture, Readings, mixture_of
+from distify_runtime.shared.related import Related
 from distify_runtime.shared.state import WRITTEN, State, put_back
 from distify_runtime.shared.streams import Rewound, kept, positions
 from distify_runtime.shared.structure import Unknown, tensors_in, told
@@ -253,6 +254,8 @@ class _Check:
                 tensors, returned = compute()
             except Unknown as unknown:
                 return f"it returns {unknown}"
+            except Related as found_out:
+                return str(found_out)
             except region.Parted:
                 numbers = surroundings.changed(self._numbers, around.numbers())
                 self._halfway |= self._left(state.changed(), Outside(numbers=numbers))

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from torch.utils import checkpoint
 
 from distify_runtime.patching import wrap
-from distify_runtime.shared import normalisation, region
+from distify_runtime.shared import normalisation, region, related
 from distify_runtime.shared.messages import of_line
 
 _patched = False
@@ -41,6 +41,7 @@ def patch() -> None:
     _replace(torch._VF, "_pad_packed_sequence", _padded)  # scripts import the function above it by name
     if hasattr(torch.jit._trace, "_check_trace"):
         wrap(torch.jit._trace, "_check_trace", region.a_trace_is_checked)
+    wrap(torch.autograd, "grad", related.gradients)
     torch_checkpoint: Any = checkpoint
     torch_checkpoint._checkpoint_without_reentrant_generator = _WithoutReentrance
     torch_checkpoint.CheckpointFunction = _Reentrant

@@ -30,6 +30,13 @@ def leaves_past(outputs: Iterable[Tensor], inputs: Iterable[Tensor] = ()) -> dic
     return {id(leaf): leaf for leaf in leaves}
 
 
+def behind(one: Tensor, other: Tensor) -> bool:
+    """Whether gradients of the other flow back to this one."""
+    if one.grad_fn is not None:
+        return any(node is one.grad_fn for node in _walked([other], frozenset()))
+    return any(getattr(node, "variable", None) is one for node in _walked([other], frozenset()))
+
+
 def kinds_of_nodes(outputs: Iterable[Tensor], end_at: frozenset[str] = frozenset()) -> set[str]:
     """The names of what computed these outputs, as far as gradients flow, up to and with some."""
     return {node.name() for node in _walked(outputs, end_at)}

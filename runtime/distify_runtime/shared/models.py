@@ -21,7 +21,19 @@ from distify_runtime.noticing import notice, noticed_in
 from distify_runtime.output import note
 from distify_runtime.process_group import at_the_end
 from distify_runtime.randomness import seed_ranks_alike
-from distify_runtime.shared import agreement, alike, backward, check, costs, functions, operations, plans, region, steps
+from distify_runtime.shared import (
+    agreement,
+    alike,
+    backward,
+    check,
+    costs,
+    functions,
+    operations,
+    plans,
+    region,
+    related,
+    steps,
+)
 from distify_runtime.shared.attributes import Watched, sizes_made_whole
 from distify_runtime.shared.copies import Copies
 from distify_runtime.shared.entries import filled
@@ -126,8 +138,11 @@ class SharedModel:
             if isinstance(call, str):
                 if trains:
                     self._give_up(call)
-            elif (outputs := self._shared(call)) is not None:
-                return outputs[0] if special is None else like(special, outputs[0])
+            else:
+                with related.arguments(call.tensors):
+                    outputs = self._shared(call)
+                if outputs is not None:
+                    return outputs[0] if special is None else like(special, outputs[0])
         if not self.given_up:
             alike.computed_whole(self.model)
         return function(*args, **kwargs)
@@ -254,6 +269,7 @@ class SharedModel:
             tensors |= dict(zip(others, copies, strict=True))
             anchors.append(other)
         given = [tensors.get(index, one) for index, one in enumerate(call.tensors)]
+        related.stand_for(given)
         begin = sum(inside.counts[: rank()])
         end = begin + inside.counts[rank()]
         return plan.batch.part((call.args, call.kwargs), given, begin, end), anchors

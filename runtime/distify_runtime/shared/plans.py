@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from distify_runtime import communicator
-from distify_runtime.shared import messages, operations, shapes
+from distify_runtime.shared import messages, operations, related, shapes
 from distify_runtime.shared.batches import Batch, batches
 from distify_runtime.shared.entries import blank_of, lists_in, owner_of
 from distify_runtime.shared.given import Given
@@ -84,6 +84,7 @@ class Call:
     def repeated(self) -> tuple[Any, bool]:
         """What the call gives, and whether it has written into its arguments; these stay as they are."""
         given = [one.clone() for one in self.tensors]
+        related.stand_for(given)
         before = [one._version for one in given]
         args, kwargs = rebuilt((self.args, self.kwargs), iter(given))
         held = Given((args, kwargs))
