@@ -108,7 +108,8 @@ def _is_left_out(facts: Facts, share: Event, shares: list[Event]) -> bool:
     for here in share.here.up():
         if here.node in loops:
             return False
-        if here.arm and isinstance(here.node, cst.If) and not here.is_decided:
+        trains = any(backward.inside_of(here) for backward in facts.backwards)  # in the same arm
+        if here.arm and isinstance(here.node, cst.If) and not here.is_decided and not trains:
             others = (one.arm for other in shares for one in other.here.up() if one.node is here.node)
             if all(arm in ("", here.arm) for arm in others):
                 return True

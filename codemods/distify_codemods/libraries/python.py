@@ -56,6 +56,8 @@ READS_ATTRIBUTE, SETS_ATTRIBUTE = "builtins.getattr", "builtins.setattr"
 IMPORT_MODULE, IMPORT = "importlib.import_module", "builtins.__import__"
 IMPORTS = frozenset({IMPORT_MODULE, IMPORT})
 BY_NAME = IMPORTS | {"builtins.eval", "builtins.exec"}
+#: What of a number always gives one.
+OF_A_NUMBER = frozenset({"builtins.float", "builtins.abs"})
 #: Goes through what it is given; takes one of it; and where the others, that go through all, have that if not first.
 BEGINS, TAKES_ONE = "builtins.iter", "builtins.next"
 GO_THROUGH = {

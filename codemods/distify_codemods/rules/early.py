@@ -8,11 +8,11 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.facts import Facts
+from distify_codemods.libraries import python
 from distify_codemods.program import Module
 
 #: Methods that only tell what a figure is.
 TELLING = frozenset("item float detach cpu size mean sum double all any".split())
-_OF_A_NUMBER = frozenset({"builtins.float", "builtins.abs"})
 _FOR_ANY_NUMBERS = (cst.Add, cst.Subtract, cst.Multiply)
 
 
@@ -77,7 +77,7 @@ def _never_fails(facts: Facts, module: Module, node: cst.BaseExpression, first: 
             tells = node.func.attr.value in TELLING and not node.args
             return tells and _never_fails(facts, module, node.func.value, first)
         names = {str(getattr(obj, "name", "")) for obj in facts.value(node.func).objs}
-        known = bool(names) and names <= _OF_A_NUMBER
+        known = bool(names) and names <= python.OF_A_NUMBER
         return known and all(_never_fails(facts, module, one.value, first) for one in node.args)
     return False
 
