@@ -187,6 +187,10 @@ class Entry(Obj):
     """What a batch has of one sample, as iterating over a part of it gives: its length is no number of samples."""
 
 
+class Alone(Obj):
+    """A tensor without dimensions, as `squeeze` makes it of a batch of one sample."""
+
+
 class Zero(Obj):
     """A tensor of zeros, to which something is added."""
 

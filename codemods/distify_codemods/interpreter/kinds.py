@@ -15,6 +15,7 @@ from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.libraries import python, torch_nn, torch_tensors
 from distify_codemods.objects import Arguments, Class, Instance, Mapping, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.origins import Alone
 from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value, join
 
@@ -86,6 +87,11 @@ def refine(machine: Machine, test: cst.BaseExpression, holds: bool) -> None:
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         refine(machine, test.expression, not holds)
         return
+    if holds and (name := _without_dimensions(machine, test)) and name in machine.frame.env:
+        value = machine.frame.env[name]
+        if value.scale is Scale.SAMPLES and not value.objs:
+            machine.frame.env[name] = replace(value, objs=machine.made(Alone, test).alone)
+        return
     if not isinstance(test, cst.Call) or len(test.args) != 2 or not isinstance(test.args[0].value, cst.Name):
         return
     function = machine.values.get(test.func, NOTHING).single()
@@ -100,6 +106,20 @@ def refine(machine: Machine, test: cst.BaseExpression, holds: bool) -> None:
         machine.frame.env[name] = _tensor(value) if holds else _container(machine, value, test)
     elif names <= python.CONTAINERS and (holds or names >= python.LISTS):
         machine.frame.env[name] = _container(machine, value, test) if holds else _tensor(value)
+
+
+def _without_dimensions(machine: Machine, test: cst.BaseExpression) -> str:
+    """`x` of `x.dim() == 0`, `x.ndim == 0`, `len(x.shape) == 0`"""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return ""
+    only = test.comparisons[0]
+    if not isinstance(only.operator, cst.Equal) or machine.values.get(only.comparator, NOTHING).constant() != 0:
+        return ""
+    asked = test.left
+    if isinstance(asked, cst.Call):
+        asked = asked.args[0].value if asked.args else asked.func
+    tells = isinstance(asked, cst.Attribute) and asked.attr.value in torch_tensors.TELL_DIMENSIONS
+    return asked.value.value if tells and isinstance(asked, cst.Attribute) and isinstance(asked.value, cst.Name) else ""
 
 
 def _tensor(value: Value) -> Value:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from distify_codemods.interpreter import holding, scales, sizes
 from distify_codemods.objects import Arguments, Sequence
+from distify_codemods.origins import Alone
 from distify_codemods.scale import LOST, PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value
 
@@ -93,6 +94,8 @@ def _turned(name: str, tensor: Value, arguments: Arguments) -> Scale:
 def _unsqueezed(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
     if arguments.first.constant() != 0:
         return None
+    if any(isinstance(obj, Alone) for obj in tensor.objs):
+        return S.SAMPLES
     return S.TURNED if tensor.scale is S.SAMPLES else tensor.scale
 
 
