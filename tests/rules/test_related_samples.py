@@ -73,6 +73,8 @@ def test_functions_of_all_samples(turn: str) -> None:
         "x = x - torch.from_numpy(np.percentile(x.numpy(), 50, axis=1, keepdims=True))",
         "print(sorted(y[:, 0].tolist()), max(y[:, 0].tolist()), len(set(y[:, 0].tolist())))",
         "x = torch.gradient(x, dim=1)[0]",
+        "x = x + F.softmax(torch.bmm(x[:, :, None], x[:, None]), dim=-1).sum(2)",
+        "x = x + torch.baddbmm(torch.zeros(1, 4, 4), x[:, :, None], x[:, None]).softmax(-1).sum(2)",
     ],
 )
 def test_functions_of_each_sample(turn: str) -> None:

@@ -42,7 +42,9 @@ _ALONG_ALL = {
     "gradient": 9,  # by its name alone
 }
 #: How many dimensions the result of a function has at least, if the samples lie along the first.
-_DIMS = {"linear": 2, "embedding": 2, "layer_norm": 2, "conv1d": 3, "conv2d": 4, "conv3d": 5}
+_DIMS = {
+    "linear": 2, "embedding": 2, "layer_norm": 2, "bmm": 3, "baddbmm": 3, "conv1d": 3, "conv2d": 4, "conv3d": 5,
+}  # fmt: skip
 
 
 #: How the names of functions begin that treat apart what lies along the first dimension, and nothing else.
