@@ -44,3 +44,11 @@ def test_a_loss_that_is_multiplied_by_an_outcome() -> None:
 @pytest.mark.parametrize("lines", ["print((loss > 3).item())", "hits = (model(x) > 0).float()", "large = y > 3"])
 def test_outcomes_by_which_nothing_is_decided(lines: str) -> None:
     assert "all_reduce_mean" not in written(lines)
+
+
+@pytest.mark.parametrize("of", ["any", "all"])
+def test_figures_that_are_compared_one_by_one(of: str) -> None:
+    """The mean of each rank's verdict would be that of any rank."""
+    loop = LOOP + f"    if {of}(loss.item() > bound for bound in (1.0, 2.0)):\n        break\n"
+    after = f"    if {of}(rt.all_reduce_mean(loss.item()) > bound for bound in (1.0, 2.0)):\n"
+    assert after in converted(script(loop=loop))

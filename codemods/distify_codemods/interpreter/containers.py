@@ -48,16 +48,22 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
     if name in ("str", "repr"):  # a text is no number, whatever it tells
         return Value(scale=Scale.CONST if first.scale is Scale.CONST else Scale.UNKNOWN, sources=first.sources)
     if name in ("float", "int", "abs", "round", "bool"):
-        judged = Ordered(obj for obj in first.objs if isinstance(obj, Verdict))
-        return Value(judged, first.scale if name != "abs" else scales.elementwise(first.scale), first.sources)
+        return Value(_verdicts(first), first.scale if name != "abs" else scales.elementwise(first.scale), first.sources)
     if name == "sum":
         return _sum(arguments)
+    if name in ("any", "all") and (judged := _verdicts(holding.any_item(first))):
+        item = holding.any_item(first)
+        return Value(judged, item.scale, item.sources | first.sources)
     if name in ("max", "min"):
         return tensor_functions.extreme_of_numbers(machine, arguments, node)
     if name in ("range",):
         made = machine.made(External, node, python.RANGE, name=python.RANGE)
         return join(*arguments.all()).of(made.alone)
     return _other(machine, name, arguments, node)
+
+
+def _verdicts(value: Value) -> Ordered[Obj]:
+    return Ordered(obj for obj in value.objs if isinstance(obj, Verdict))
 
 
 def _has_its_items(obj: Obj) -> bool:
