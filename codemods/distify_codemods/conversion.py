@@ -101,6 +101,9 @@ def _convert_followed(found: Facts, backend: Backend, options: Options) -> Conve
     entry = found.program.entry
     if not found.backwards and (by_horovod := _convert_tensorflow(found, backend, options)) is not None:
         return by_horovod
+    other = refusals.trains_otherwise(found.run.events)
+    if other is not None:
+        return Conversion(Outcome.REFUSED, (), (other,), _beliefs(options, found))
     if not found.backwards or not (found.optimizers or found.by_hand or found.training_loops):
         findings = (_no_training(entry, found), *_not_found(found.program))
         return Conversion(Outcome.REFUSED, (), findings, _beliefs(options, found))

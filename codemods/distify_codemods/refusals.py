@@ -9,7 +9,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.backends import RUNTIME
 from distify_codemods.events import Event, Kind
-from distify_codemods.libraries import distributed, runtime, spelling
+from distify_codemods.libraries import distributed, frameworks, runtime, spelling, torch_optim
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level, Options, Place
 
@@ -40,6 +40,10 @@ REFUSALS = {
     "REFUSE05": (
         "TensorFlow",
         "Scripts of TensorFlow are converted for Horovod (`--backend horovod`): sessions of tf.compat.v1, and Keras.",
+    ),
+    "REFUSE06": (
+        "another framework",
+        "What PaddlePaddle, MindSpore, JAX and others train are no modules of torch; they distribute it themselves.",
     ),
 }
 
@@ -124,6 +128,20 @@ def runs_on_tpu(module: Module) -> Finding | None:
             return Finding(
                 Level.BLOCKING, "REFUSE03", REFUSALS["REFUSE03"][0], "this script runs on TPUs (torch_xla)",
                 module.place(node), "distify converts scripts for GPUs and CPUs",
+            )  # fmt: skip
+    return None
+
+
+def trains_otherwise(events: Sequence[Event]) -> Finding | None:
+    """With another framework's optimizer, and with none of torch."""
+    calls = [one for one in events if one.kind is Kind.CALL]
+    if any(one.name.startswith(torch_optim.OWN) for one in calls):
+        return None
+    for event in calls:
+        if library := frameworks.optimizer_of(event.name):
+            return Finding(
+                Level.BLOCKING, "REFUSE06", REFUSALS["REFUSE06"][0], f"this script trains with {library}",
+                event.module.place(event.node), f"distify converts PyTorch; {library} has ways of its own",
             )  # fmt: skip
     return None
 
