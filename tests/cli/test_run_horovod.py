@@ -127,6 +127,7 @@ def save(number, frame):
 hvd.init()
 signal.signal(signal.SIGTERM, save)
 signal.signal(signal.SIGINT, save)
+hvd.barrier()  # "ready" is said by one rank, of both
 print("ready", flush=True)
 time.sleep(100)
 """
