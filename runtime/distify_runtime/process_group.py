@@ -7,7 +7,7 @@ import gc
 import importlib
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -30,6 +30,7 @@ from distify_runtime.environment import (
 )
 from distify_runtime.meeting import by_itself, collective
 from distify_runtime.metrics import leave_metrics_alone
+from distify_runtime.own_random import draw_by_themselves
 from distify_runtime.randomness import DrawnByOne, seed_ranks_alike
 from distify_runtime.same_everywhere import check_machines
 from distify_runtime.saving import save_whole
@@ -47,7 +48,10 @@ _endings: list[Callable[[], None]] = []
 
 
 @collective
-def init_process_group(per_rank_batch: bool = False, watch: str | None = None, whole_batches: bool = False) -> None:
+def init_process_group(
+    per_rank_batch: bool = False, watch: str | None = None, whole_batches: bool = False,
+    own_random: Sequence[str] = (),
+) -> None:  # fmt: skip
     """Join the ranks that the launcher started; under plain `python` a world of one. Harmless to call twice.
 
     Binds this process to its GPU, lets all ranks go on with rank 0's random numbers (rank 0 keeps exactly
@@ -59,6 +63,8 @@ def init_process_group(per_rank_batch: bool = False, watch: str | None = None, w
     "warn", where it says so once; or "off". DISTIFY_WATCH in the environment comes first.
     whole_batches: every rank goes through the script as one process does: libraries that add up over a process group
     wherever there is one are to see none. `data_parallel` says the same, of what is made after it.
+    own_random: packages that rank 0 alone calls, and that draw with `random`: they have a stream of their own, so that
+    the script's is the same on all ranks. (Alone they go on as in the original.)
     """
     if per_rank_batch:
         keep_batch_size()
@@ -84,6 +90,7 @@ def init_process_group(per_rank_batch: bool = False, watch: str | None = None, w
         share_cores()
         leave_metrics_alone()
         seed_ranks_alike()
+        draw_by_themselves(own_random)
         at_the_end(start(watch, ranks_take_turns))
     atexit.register(destroy_process_group)
 

@@ -8,7 +8,7 @@ import pytest
 from distify_codemods import Level, Outcome
 from distify_codemods.libraries.registry import TRACKERS, functions
 
-from tests.rules.scripts import IMPORTS, changes, conversion_of, converted, distributed, findings, script
+from tests.rules.scripts import GROUP, IMPORTS, changes, conversion_of, converted, distributed, findings, script
 
 LOOP = """\
 for epoch in range(3):
@@ -98,7 +98,7 @@ def test_rank_zero_has_it_and_what_it_logs_is_of_all_ranks(library: str) -> None
 
 def without_group(text: str) -> str:
     """It is made before the first who may meet in it: in some of these, above the run."""
-    return text.replace("rt.init_process_group()\n", "").replace("rt.seed_ranks_apart()\n", "")
+    return re.sub(r"rt\.(init_process_group\(.*|seed_ranks_apart\(\))\n", "", text)
 
 
 def test_each_tracker_that_is_known_stands_above() -> None:
@@ -179,7 +179,8 @@ def test_files_of_the_project_by_a_librarys_name_are_left_alone(imports: str, ma
 )  # fmt: skip
 def test_what_the_script_uses_of_a_tracker_is_told_by_rank_zero(imports: str, before: str, after: str) -> None:
     given = f"{imports}\n{IMPORTS}"
-    assert converted(script(imports=given, after=before)) == distributed(imports=given, after=after)
+    group = 'rt.init_process_group(own_random=["mlflow"])\n' if "mlflow" in imports else GROUP
+    assert converted(script(imports=given, after=before)) == distributed(imports=given, group=group, after=after)
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,6 @@ ON_MAIN = "if rt.is_main_process():\n"
          'writer = rt.main_process_only(importlib.import_module(name).SummaryWriter)("a")\n'),
         ("class Own(SummaryWriter):\n    pass\n\n\nwriter = Own()\n",
          "class Own(SummaryWriter):\n    pass\n\n\nwriter = rt.main_process_only(Own)()\n"),
-        ('mlflow.log_param("a", 1)\nmlflow.log_metric("b", 2)\n',
-         f'{ON_MAIN}    mlflow.log_param("a", 1)\n    mlflow.log_metric("b", 2)\n'),
-        ('with mlflow.start_run():\n    mlflow.log_metric("b", 2)\n',
-         f'with rt.main_process_only(mlflow.start_run)():\n    {ON_MAIN}        mlflow.log_metric("b", 2)\n'),
         ("view = visdom.Visdom()\nview.line([1])\n", "view = rt.main_process_only(visdom.Visdom)()\nview.line([1])\n"),
         ('wandb.init(project="a")\nwandb.log({})\n',
          'wandb.init(project="a", mode=None if rt.is_main_process() else "disabled")\nwandb.log({})\n'),
@@ -62,6 +58,21 @@ ON_MAIN = "if rt.is_main_process():\n"
 )  # fmt: skip
 def test_rank_zero_logs(before: str, after: str) -> None:
     assert converted(script(imports=TOOLS, after=before)) == distributed(imports=TOOLS, after=after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('mlflow.log_param("a", 1)\nmlflow.log_metric("b", 2)\n',
+         f'{ON_MAIN}    mlflow.log_param("a", 1)\n    mlflow.log_metric("b", 2)\n'),
+        ('with mlflow.start_run():\n    mlflow.log_metric("b", 2)\n',
+         f'with rt.main_process_only(mlflow.start_run)():\n    {ON_MAIN}        mlflow.log_metric("b", 2)\n'),
+    ],
+)  # fmt: skip
+def test_rank_zero_logs_with_what_draws_from_the_streams_of_the_script(before: str, after: str) -> None:
+    """MLflow makes up the names of runs with Python's `random`, and waits a random while where a server is away."""
+    expected = distributed(imports=TOOLS, group='rt.init_process_group(own_random=["mlflow"])\n', after=after)
+    assert converted(script(imports=TOOLS, after=before)) == expected
 
 
 def test_writer_made_where_it_can_be_imported_and_kept_in_a_helper() -> None:

@@ -482,3 +482,44 @@ def test_ranks_that_draw_apart_go_on_with_their_own_streams() -> None:
     first, second = on_ranks(_drawn_apart)
     assert second == own
     assert first != own
+
+
+TRACKED = """\
+import random, sys, threading, types
+import distify_runtime as rt
+
+tracker = types.ModuleType("tracker.names")
+exec("import random\\ndef start(): return random.choice('abc'), random.random()", vars(tracker))
+
+random.seed(3)
+rt.init_process_group(own_random=sys.argv[1:])
+drawn = [random.random()]
+if rt.is_main_process():
+    tracker.start()
+    thread = threading.Thread(target=tracker.start)
+    thread.start()
+    thread.join()
+random.shuffle(drawn := [*drawn, random.random(), random.randint(0, 9)])
+print(drawn, random.Random(1).random())
+"""
+
+
+def test_packages_that_rank_zero_calls_leave_the_random_numbers_of_the_script_alone() -> None:
+    first, second = run_script(TRACKED, "tracker", "another")
+    assert (first.code, first.out) == (0, second.out), first.err
+    random.seed(3)
+    random.shuffle(drawn := [random.random(), random.random(), random.randint(0, 9)])
+    assert first.out == f"{drawn} {random.Random(1).random()}\n"
+
+
+def test_packages_that_are_not_named_draw_as_before() -> None:
+    """So does a package that is called as if it were a part of one that is named, or whose name begins alike."""
+    first, second = run_script(TRACKED, "track", "names")
+    assert (first.code, second.code) == (0, 0), first.err
+    assert first.out != second.out
+
+
+def test_alone_nothing_draws_by_itself() -> None:
+    """As in the original: in one process there is nobody to go apart from."""
+    (named,), (unnamed,) = (run_script(TRACKED, name, ranks=0) for name in ("tracker", "another"))
+    assert (named.code, named.out) == (0, unnamed.out), named.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Protocol
 
 from distify_codemods.records import dataclass
@@ -47,9 +48,12 @@ class Backend:
         """Statements before the process group. `engine` is the name under which it is imported."""
         return ()
 
-    def process_group(self, rt: str, per_rank_batch: bool = False, whole_batches: bool = False) -> str:
-        options = "per_rank_batch=True" if per_rank_batch else "whole_batches=True" if whole_batches else ""
-        return f"{rt}.init_process_group({options})"
+    def process_group(
+        self, rt: str, per_rank_batch: bool = False, whole_batches: bool = False, own_random: tuple[str, ...] = ()
+    ) -> str:
+        options = ["per_rank_batch=True"] if per_rank_batch else ["whole_batches=True"] if whole_batches else []
+        options += [f"own_random={json.dumps(own_random)}"] if own_random else []
+        return f"{rt}.init_process_group({', '.join(options)})"
 
     # ---- models that are wrapped
 

@@ -94,6 +94,8 @@ class Api(NamedTuple):
     writes_by: str = ""
     #: Of a tracker: whether it may report over a network.
     online: bool = False
+    #: Its code draws from the script's random numbers, of Python's `random`.
+    draws: bool = False
     #: Attributes and methods that stay as they are once it is made, and those that are asked anew each time.
     answers: str = ""
     tells: str = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from distify_codemods.events import Kind
+from distify_codemods.libraries.registry import tracker
 from distify_codemods.rules import start
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example
@@ -14,12 +16,20 @@ def run(context: Context) -> None:
     statement, after = found
     module, plan = context.entry, context.plan(context.entry)
     per_rank = context.options.per_rank_batch and not context.shares_forwards
-    text = context.backend.process_group(context.rt(module), per_rank, context.shares_forwards)
+    own = _that_draw_alone(context)
+    text = context.backend.process_group(context.rt(module), per_rank, context.shares_forwards, own)
     reason = "each process joins the group, takes its own GPU, and starts from rank 0's random numbers"
     for line in context.backend.starts(context.engine(module)):
         plan.insert(statement, line, "GROUP01", reason, -11, after=after)
     plan.insert(statement, text, "GROUP01", reason, -10, after=after)
     context.applied("one process group, torn down at exit", module, statement)
+
+
+def _that_draw_alone(context: Context) -> tuple[str, ...]:
+    """The packages of trackers that draw from the script's own random numbers, where rank 0 alone calls them."""
+    called = ((event.name, tracker(event.name)) for event in context.facts.of_kind(Kind.CALL))
+    names = {name.partition(".")[0] for name, known in called if known is not None and known.draws}
+    return tuple(sorted(names))
 
 
 RULE = Rule(
