@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from distify_codemods import Options, Strategy
-from distify_runtime.launch import gpu_count, uses_horovod
+from distify_runtime.launch import gpu_count, own_random_of, uses_horovod
 
 from distify.errors import DistifyError
 from distify.horovod import check_installed
@@ -101,8 +101,11 @@ def _report(
     pair: Pair, ranks: int, steps: int, dtype: str, timeout: float, args: tuple[str, ...], folder: Path
 ) -> Report:
     gpus = gpu_count(sys.executable)
-    plan = Plan(ranks, steps, dtype, args, gpus if gpus >= ranks else 0, timeout, Path(project_of(pair)))
     base, dist = make_copies(pair, folder)
+    plan = Plan(
+        ranks, steps, dtype, args, gpus if gpus >= ranks else 0, timeout, Path(project_of(pair)),
+        own_random=own_random_of(dist.script),
+    )  # fmt: skip
     horovod = uses_horovod(dist.script)
     if horovod:
         check_installed()

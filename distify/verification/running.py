@@ -54,6 +54,7 @@ class Plan:
     mixed: bool = False  # precision is, where the script says so
     workers: int = 0  # of loaders that ask for some
     whole_passes: bool = False  # over the data: none ends early
+    own_random: tuple[str, ...] = ()  # packages that draw by themselves in the conversion, and so in the original
 
     @property
     def steps_of_pass(self) -> int:
@@ -104,6 +105,7 @@ def _run(
         *(["--each-sample"] if plan.each_sample else []),
         *(["--mixed"] if plan.mixed else []),
         *("--workers", str(plan.workers)),
+        *(f"--own-random={name}" for name in plan.own_random),
     ]
     command = [str(traces.PROGRAM), *options, *copy.words, *plan.args]
     env = environment(plan, copy, world_size)

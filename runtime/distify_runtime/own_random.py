@@ -10,21 +10,19 @@ from __future__ import annotations
 import functools
 import random
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 _packages: frozenset[str] = frozenset()
 
 
-def draw_by_themselves(packages: Iterable[str]) -> None:
+def draw_by_themselves(packages: Sequence[str]) -> None:
     """From here on, for the functions of Python's `random` that they call by its name: `random.choice(...)`."""
     global _packages
-    if not _packages:
-        of_the_script = random.random.__self__  # type: ignore[attr-defined]
+    if packages and not _packages:
         own = random.Random()
-        for name, function in list(vars(random).items()):
-            if getattr(function, "__self__", None) is of_the_script:
-                setattr(random, name, _chosen(function, getattr(own, name)))
+        for name in vars(random).keys() & {one for one in dir(own) if not one.startswith("_")}:
+            setattr(random, name, _chosen(getattr(random, name), getattr(own, name)))
     _packages |= frozenset(packages)
 
 

@@ -196,3 +196,62 @@ def test_rows_that_are_cut_on_all_ways_are_a_batch(turn: str) -> None:
     conversion = conversion_of(BATCHES.format(turn=turn), options=Options())
     assert conversion.strategy is Strategy.SHARDED
     assert b"shard_batch" in conversion.files[0].after
+
+
+STATED = """\
+import argparse
+import torch
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--model", default="LSTM")
+parser.add_argument("--batch", type=int, default=4)
+args = parser.parse_args()
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.names = nn.Embedding(20, 8)
+        self.layers = nn.LSTM(8, 8)
+
+    def first(self, size):
+        weight = next(self.parameters())
+        return weight.new_zeros(1, size, 8), weight.new_zeros(1, size, 8)
+
+    def forward(self, x, state):
+        return self.layers(self.names(x), state)
+
+
+class Plain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.names = nn.Embedding(20, 8)
+
+    def forward(self, x):
+        return self.names(x)
+
+
+columns = torch.randint(20, (400,)).narrow(0, 0, 396).view(args.batch, -1).t().contiguous()
+model = Recurrent() if args.model == "LSTM" else Plain()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if args.model == "LSTM":
+    state = model.first(args.batch)
+for start in range(0, 90, 5):
+    x, y = columns[start : start + 5], columns[start + 1 : start + 6]
+    if args.model == "LSTM":
+        state = tuple(one.detach() for one in state)
+        output, state = model(x, state)
+    else:
+        output = model(x)
+    loss = nn.functional.nll_loss(output.log_softmax(2).transpose(1, 2), y % 8)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_state_that_only_some_models_have_fits_the_batch_of_all() -> None:
+    conversion = conversion_of(STATED, options=Options())
+    assert conversion.strategy is Strategy.SHARDED
+    assert b"    state = rt.shard_batch(model.first(args.batch), dim=1)\n" in conversion.files[0].after

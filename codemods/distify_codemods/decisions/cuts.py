@@ -83,8 +83,16 @@ def _is_a_batch(facts: Facts) -> bool:
     shares = facts.of_kind(Kind.SHARE)
     given = {one for share in shares for one in _sources_of(share.value)}
     cuts = {one.of if isinstance(one, Share) else one for one in given}
-    windows = any(isinstance(cut, Cut) and _is_a_window(cut) for cut in cuts)
-    return not windows and not any(_is_left_out(facts, one, shares) for one in shares)
+    if any(isinstance(cut, Cut) and _is_a_window(cut) for cut in cuts):
+        return False
+    left_out = [one for one in shares if _is_left_out(facts, one, shares)]
+    return not left_out or (len(left_out) < len(shares) and all(map(_fits_another, left_out)))
+
+
+def _fits_another(share: Event) -> bool:
+    """`if recurrent: state = zeros(batch_size, width)`: made for a batch that is shared out on all ways."""
+    cuts = (one.of if isinstance(one, Share) else one for one in _sources_of(share.value))
+    return all(isinstance(cut, Cut) and cut.fitted for cut in cuts)
 
 
 def _sources_of(value: Value) -> Iterator[Obj | str]:

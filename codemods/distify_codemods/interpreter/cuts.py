@@ -221,6 +221,7 @@ def _sized(machine: Machine, sizes: list[Value], node: cst.CSTNode) -> Value | N
     if not places:
         return None
     value = _cut(machine, node, EMPTY.union(*(_size_objs(sizes[place]) for place in places)), EMPTY)
+    machine.made(Cut, node).fitted = True
     scale = {0: Scale.SAMPLES, 1: Scale.TURNED}.get(places[0], Scale.UNKNOWN)
     return Value(value.objs, scale if len(places) == 1 else Scale.UNKNOWN, value.sources, dims=len(sizes))
 

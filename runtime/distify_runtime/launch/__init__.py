@@ -27,7 +27,7 @@ from distify_runtime.launch.nodes import WrongNodes, nodes_of
 from distify_runtime.launch.ray_train import check_ray, ray_of
 from distify_runtime.launch.runner import launch
 from distify_runtime.launch.spark import check_spark, spark_of
-from distify_runtime.launch.target import find_module, find_script, looks_distributed, uses_horovod
+from distify_runtime.launch.target import find_module, find_script, looks_distributed, own_random_of, uses_horovod
 
 __all__ = [
     "DEFAULT_FOLDER",
@@ -61,6 +61,7 @@ __all__ = [
     "make_folder",
     "name_of_target",
     "nodes_of",
+    "own_random_of",
     "plain_command",
     "ranks_of_nodes",
     "ray_of",

@@ -66,6 +66,14 @@ def uses_horovod(script: Path) -> bool:
     return _imports_any(script, DISTRIBUTED[-1:])
 
 
+def own_random_of(script: Path) -> tuple[str, ...]:
+    """The packages that a converted script lets draw by themselves: `rt.init_process_group(own_random=[...])`."""
+    calls = (node for node in ast.walk(_parse(script)) if isinstance(node, ast.Call))
+    given = (keyword.value for call in calls for keyword in call.keywords if keyword.arg == "own_random")
+    named = (ast.literal_eval(value) for value in given if isinstance(value, ast.List))
+    return tuple(str(name) for names in named for name in names)
+
+
 def _imports_any(script: Path, modules: tuple[str, ...], told: frozenset[str] = frozenset()) -> bool:
     roots = (script.parent, Path.cwd())
     waiting, seen = [script], set[Path]()

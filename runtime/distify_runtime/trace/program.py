@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from distify_runtime.own_random import draw_by_themselves
 from distify_runtime.patching import wrap
 from distify_runtime.trace import script
 from distify_runtime.trace.draws import watch_draws
@@ -63,6 +64,7 @@ def main() -> None:
     if options.steady:
         fix_augmentation()
         same_noise(options.each_sample)
+    draw_by_themselves(options.own_random)
     _seed(FIRST_SEED + int(os.environ.get("RANK", os.environ.get("HOROVOD_RANK", "0"))))
     script.run(options.module, options.script, options.arguments)
 
@@ -83,6 +85,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--chance", action="store_true", help="leave dropout as it is, and write down what is drawn")
     parser.add_argument("--mixed", action="store_true", help="leave mixed precision in the run")
     parser.add_argument("--workers", type=int, default=0, help="that loaders have which ask for some")
+    parser.add_argument("--own-random", action="append", default=[], help="a package that draws by itself")
     parser.add_argument("--root", type=Path, help="change no file outside of this folder")
     parser.add_argument("--spare", type=Path, help="and none in this one, wherever it lies")
     parser.add_argument("-m", dest="module", action="store_true")
