@@ -250,7 +250,11 @@ class _Applying:
             return True
         if not isinstance(statement, cst.If) or statement.orelse is not None:
             return False
-        return all(small in self.plan.removed for small in tree.small_statements(statement.body))
+        small = tree.small_statements(statement.body)
+        lines = (key for one in small for key in (one, self.plan.module.parents[one]))
+        return all(one in self.plan.removed for one in small) and not any(
+            key in table for key in lines for table in (self.plan.before, self.plan.after)
+        )
 
     def guarded(self, part: Statement, header: str) -> Statement:
         """`header`: a line for each block, the outermost first."""

@@ -56,6 +56,54 @@ def test_gives_way(before: str, after: str) -> None:
     assert new.count(WRAP) == 1
 
 
+KEPT = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Trainer:
+    def __init__(self, deep):
+        if deep:
+            self.net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+        else:
+            self.net = nn.Linear(4, 1)
+        {kept}
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        self.loader = DataLoader(TensorDataset(torch.randn(32, 4), torch.randn(32, 1)), batch_size=8, shuffle=True)
+
+    def train(self):
+        for x, y in self.loader:
+            loss = nn.functional.mse_loss(self.net(x), y)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+
+Trainer(torch.cuda.is_available()).train()
+"""
+MANY = "if torch.cuda.device_count() > 1:\n            "
+AROUND = "self.net = nn.DataParallel(self.net)"
+OWN_WRAP = "        self.net = DistributedDataParallel(self.net, device_ids=rt.device_ids(self.net))\n"
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        AROUND,
+        f"{MANY}{AROUND}",
+        f"{MANY}print(1)\n            {AROUND}",
+        f"{MANY}if not deep:\n                print(1)\n            {AROUND}",
+        f"if deep:\n            if torch.cuda.device_count() > 1:\n                {AROUND}",
+    ],
+)
+def test_one_of_two_models_is_wrapped_on_all_ways(kept: str) -> None:
+    new = converted(KEPT.format(kept=kept))
+    assert "nn.DataParallel" not in new
+    assert new.count("= DistributedDataParallel(") == 1
+    assert OWN_WRAP in new
+
+
 @pytest.mark.parametrize(
     ("imports", "name"),
     [

@@ -81,10 +81,33 @@ def _last_beside(store: Event, touching: list[Event]) -> cst.CSTNode | None:
     None where the block is a line with its `def`, behind which no other fits.
     """
     frame = store.here.frame
-    before = path(store, frame)[:-1]
+    before = _block_of(store, touching)
     beside = [steps for event in touching if (steps := path(event, frame))[: len(before)] == before]
     statements = [steps[len(before)] for steps in beside if len(steps) > len(before)]
     return statements[-1] if statements else None
+
+
+def _block_of(store: Event, touching: list[Event]) -> list[cst.CSTNode]:
+    """The statements around the block in which a model is kept; where it is only put into something else under a test
+    (`if several_gpus: self.net = nn.DataParallel(self.net)`), around the test: it is kept there in any case."""
+    around = path(store, store.here.frame)[:-1]
+    stores = [event for event in touching if event.kind is Kind.STORE and event.here.frame is store.here.frame]
+    while around and isinstance(around[-1], cst.If):
+        inside = [event for event in stores if around[-1] in path(event, event.here.frame)]
+        if not all(map(_keeps_what_it_has, inside)):
+            break
+        around.pop()
+    return around
+
+
+def _keeps_what_it_has(store: Event) -> bool:
+    """`self.net = nn.DataParallel(self.net)`: there is one before."""
+    if not isinstance(store.node, cst.Attribute):
+        return False
+    statement = next((one for one in store.module.enclosing(store.node) if isinstance(one, cst.Assign)), None)
+    return statement is not None and any(
+        isinstance(node, cst.Attribute) and node.deep_equals(store.node) for node in tree.walk(statement.value)
+    )
 
 
 def frames_around_training(facts: Facts, forward: Event) -> list[Frame]:
