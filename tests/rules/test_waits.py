@@ -166,9 +166,34 @@ def test_no_wait_under_a_condition_that_ranks_do_not_share() -> None:
     assert f"{CHANGED}rt.barrier()\ntry:\n" in converted(script(imports=JSON, setup=attempt))
 
 
-def test_read_and_written_in_one_attempt() -> None:
-    both = f"try:\n{indented(CHANGED + WRITES)}except OSError:\n    d = 3\n"
-    assert blocked(script(imports=JSON, setup=both)) == {("PATH01", 15)}
+READ = 'with rt.fail_together():\n    d = json.load(open("d.json"))\n'
+WITH = 'with open("d.json") as f:\n    d = json.load(f)\n'
+
+
+@pytest.mark.parametrize(
+    ("read", "after"),
+    [
+        ('d = json.load(open("d.json"))\n', READ),
+        (WITH, f"with rt.fail_together():\n{indented(WITH)}"),
+        (f'if os.path.exists("d.json"):\n{indented(WITH)}',
+         'if rt.from_main_process(os.path.exists("d.json")):\n'
+         f"    with rt.fail_together():\n{indented(indented(WITH))}"),
+    ],
+)  # fmt: skip
+def test_read_and_written_in_one_attempt(read: str, after: str) -> None:
+    """Where one rank cannot read it, none comes to where rank 0 would wait for it."""
+    both = "try:\n{}except OSError:\n    d = 3\n"
+    write = f"rt.barrier()\nif rt.is_main_process():\n{indented(WRITES)}"
+    new = converted(script(imports=JSON, setup=both.format(indented(f"{read}d['runs'] += 1\n{WRITES}"))))
+    assert both.format(indented(f"{after}d['runs'] += 1\n{write}")) in new
+
+
+def test_written_where_it_is_open_for_reading_in_an_attempt() -> None:
+    """In the block in which ranks fail together none can wait for another."""
+    both = "try:\n    with open('d.json') as f:\n        d = json.load(f)\n" + indented(indented(WRITES))
+    assert {code for code, _ in blocked(script(imports=JSON, setup=f"{both}except OSError:\n    d = 3\n"))} == {
+        "PATH01"
+    }
 
 
 @pytest.mark.parametrize(

@@ -39,23 +39,35 @@ def written(context: Context, event: Event, place: tuple[Module, cst.CSTNode], w
 
 
 def read(context: Context, write: Event, place: tuple[Module, cst.CSTNode], reading: list[Event]) -> bool:
-    """Whether all ranks come to a handler that writes a file, once they fail together where they read it before."""
-    tried = [here for here in attempts.handled(write) if any(attempts.holds(here, one) for one in reading)]
+    """Whether all ranks come to where a `try`, or a handler, writes a file, once they fail together where they read it
+    before."""
+    around = (*attempts.handled(write), *attempts.around(write))
+    tried = [here for here in around if any(attempts.holds(here, one) for one in reading)]
     inside = [one for one in reading if any(attempts.holds(here, one) for here in tried)]
-    statements = {one: one.module.statement(one.node) for one in inside}
+    statements = {one: _with_all_that_is_open(one.module, one.node) for one in inside}
     if len(tried) != 1 or place[0] is not tried[0].frame.module:
         return False
     if tried[0].parent is not None and attempts.is_within(tried[0].parent):
         return False
     for one, statement in statements.items():
-        is_free = isinstance(statement, cst.SimpleStatementLine) and not context.plan(one.module).has_guard(statement)
-        if not is_free or not attempts.is_in_body(tried[0], one) or not _all_come(context, one, statement):
+        is_line = isinstance(statement, (cst.SimpleStatementLine, cst.With))
+        is_free = is_line and not context.plan(one.module).has_guard(statement)
+        is_apart = attempts.is_in_body(tried[0], one) and statement not in write.module.enclosing(write.node)
+        if not is_free or not is_apart or not _all_come(context, one, statement):
             return False
     header = f"with {context.rt(write.module)}.fail_together():"
     for one, statement in statements.items():
         reason = "where it cannot be read on one rank, all ranks go on as it does"
         context.plan(one.module).block_together(statement, header, context.code, reason)
     return True
+
+
+def _with_all_that_is_open(module: Module, node: cst.CSTNode) -> cst.CSTNode:
+    """The statement, or the outermost of the `with` blocks around it."""
+    found = module.statement(node)
+    while isinstance(around := module.statement(module.parents[found]), cst.With):
+        found = around
+    return found
 
 
 def where_they_decide(context: Context) -> None:
