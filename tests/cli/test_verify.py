@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import pickle
 import re
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import torch
 from command_line import TRAIN, CommandLine, Here
 
+from distify.layout import MOST_COPIED
 from tests.equivalence.horovod_ranks import IS_INSTALLED, needs_horovod
 from tests.equivalence.processes import ROOT
 from tests.grid import slow, some
@@ -432,6 +434,20 @@ def test_a_script_that_writes_elsewhere(here: Here, script: Path) -> None:
         "argument behind --\n"
     )
     assert kept.read_bytes() == b"last week's"
+
+
+@pytest.mark.parametrize("path", ["model.pt", "runs/last/model.pt"])
+def test_a_script_that_writes_where_large_files_are(path: str, here: Here, script: Path) -> None:
+    """They are not copied; what is written there is the run's own."""
+    kept = script.parent / path
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_bytes(b"last week's")
+    os.truncate(kept, MOST_COPIED + 1)
+    script.write_bytes(TRAIN.replace(b'"model.pt"', repr(path).encode()))
+    ended = here("verify", "train.py")
+    assert ended.code == 0, ended.err + ended.out.decode()
+    assert "train.py: the same steps" in ended.out.decode()
+    assert (kept.stat().st_size, kept.read_bytes()[:11]) == (MOST_COPIED + 1, b"last week's")
 
 
 def test_ranks_that_the_batch_does_not_divide_by(here: Here, script: Path) -> None:

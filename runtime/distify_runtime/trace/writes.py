@@ -12,6 +12,7 @@ import torch
 
 from distify_runtime.patching import wrap
 from distify_runtime.saving import finished
+from distify_runtime.trace.own_copies import make_own
 
 #: Audit events that change what their arguments (by number) name.
 _CHANGES = {
@@ -21,7 +22,6 @@ _CHANGES = {
     "os.rename": 2,
     "os.link": 2,
     "os.symlink": 2,
-    "os.truncate": 1,
 }
 _CACHES = ("XDG_CACHE_HOME", "TORCH_HOME", "HF_HOME", "MPLCONFIGDIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 
@@ -30,20 +30,23 @@ def watch_writes(written: list[str], root: Path | None, spared: Path | None, ref
     """Notes what is opened for writing below the working directory, or below `root`, once each, relative to it.
 
     With `root`, whatever would be changed elsewhere is not, and in the folder `spared` least of all: PermissionError,
-    and `refusal` is a file that names it.
+    and `refusal` is a file that names it. What a link below `root` leads to is copied there first.
     """
     base = (root or Path.cwd()).resolve()
     allowed = _scratch()
     pid = os.getpid()
     busy = False
 
-    def touch(path: Any, opened: bool) -> None:
+    def touch(path: Any, opened: bool, anew: bool = False) -> None:
         nonlocal busy
         if busy or os.getpid() != pid or not isinstance(path, (str, bytes, os.PathLike)):
             return
         busy = True
         try:
-            real = Path(finished(os.path.realpath(os.fsdecode(path))))
+            place = os.path.abspath(os.fsdecode(path))
+            if root:
+                make_own(Path(place if opened else os.path.dirname(place)), base, anew)
+            real = Path(finished(os.path.realpath(place) if opened else _named(place)))
             if real.is_relative_to(base):
                 name = str(real.relative_to(base))
                 if opened and name not in written and "__pycache__" not in name:
@@ -57,17 +60,26 @@ def watch_writes(written: list[str], root: Path | None, spared: Path | None, ref
     def audit(event: str, args: tuple[Any, ...]) -> None:
         if event == "open":
             if _writes(args[1], args[2]):
-                touch(args[0], True)
+                touch(args[0], True, _empties(args[1], args[2]))
+        elif event == "os.truncate":
+            touch(args[0], True)
+        elif event == "shutil.rmtree":
+            touch(os.path.join(args[0], "all of it"), False)
         elif event in _CHANGES:
             for path in args[: _CHANGES[event]]:
                 touch(path, False)
 
     def save(original: Any, obj: object, f: Any, *args: Any, **kwargs: Any) -> None:
-        touch(f, True)  # torch opens the file below Python
+        touch(f, True, True)  # torch opens the file below Python
         original(obj, f, *args, **kwargs)
 
     sys.addaudithook(audit)
     wrap(torch, "save", save)
+
+
+def _named(path: str) -> str:
+    """Where the name itself lies, and not what it may lead to: that is what is taken away, or renamed."""
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
 def _is_free(path: Path, allowed: list[Path], spared: Path | None) -> bool:
@@ -78,6 +90,10 @@ def _is_free(path: Path, allowed: list[Path], spared: Path | None) -> bool:
 
 def _writes(mode: Any, flags: Any) -> bool:
     return any(letter in mode for letter in "wax+") if mode else bool((flags or 0) & (os.O_WRONLY | os.O_RDWR))
+
+
+def _empties(mode: Any, flags: Any) -> bool:
+    return any(letter in mode for letter in "wx") if mode else bool((flags or 0) & os.O_TRUNC)
 
 
 def _scratch() -> list[Path]:
