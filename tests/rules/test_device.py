@@ -592,3 +592,20 @@ def test_a_device_of_which_nothing_is_seen_is_not_claimed() -> None:
     setup = 'import socket\nnames = "".join(socket.gethostname())\nzeros = torch.zeros(1, device="cuda:0")\n'
     (said,) = findings("DEVICE01", script(setup=setup, loop=moving(LOOP, "x = x.to(names[0])")), Level.APPLIED)
     assert said.message.startswith("device numbers mean the rank's own GPU, unless by `names[0]` at train.py:")
+
+
+NAMED = "no GPU is named by its number; `cuda` means the rank's own, which the process group sets"
+
+
+@pytest.mark.parametrize(
+    ("setup", "said"),
+    [
+        ("", "nothing is moved to a GPU: each rank computes on the CPU, as the script does"),
+        ("where = 'cpu'\n", "nothing is moved to a GPU: each rank computes on the CPU, as the script does"),
+        ("device = torch.device('cuda')\n", NAMED),
+        ("part = 'cu'\nplace = f'cuda{part}'\n", NAMED),
+    ],
+)
+def test_where_a_script_computes_that_names_no_gpu_by_its_number(setup: str, said: str) -> None:
+    (found,) = findings("DEVICE01", script(setup=setup), Level.NOT_NEEDED)
+    assert found.message == said

@@ -19,6 +19,7 @@ from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DEVICE01"
 _NUMBERED = re.compile(r"^cuda:(\d+)$")
+_DEVICE = re.compile("cuda|gpu|device|accelerat", re.IGNORECASE)
 _REASON = "`cuda` is the rank's own GPU, which the process group has set; a number would put every rank on one"
 
 
@@ -47,8 +48,21 @@ def run(context: Context) -> None:
     if changed:
         return context.applied(f"device numbers mean the rank's own GPU{device_texts.unless(context)}")
     if not any(found):
-        own = "`cuda` means the rank's own, which the process group sets"
-        context.not_needed_if_known(f"no GPU is named by its number{device_texts.unless(context)}; {own}")
+        context.not_needed_if_known(_unnumbered(context))
+
+
+def _unnumbered(context: Context) -> str:
+    if not any(map(_speaks_of_devices, context.facts.run.frames)):
+        return "nothing is moved to a GPU: each rank computes on the CPU, as the script does"
+    own = "`cuda` means the rank's own, which the process group sets"
+    return f"no GPU is named by its number{device_texts.unless(context)}; {own}"
+
+
+def _speaks_of_devices(module: Module) -> bool:
+    spoken = (node.value for node in module.nodes if isinstance(node, (cst.Name, cst.SimpleString)))
+    return any(_DEVICE.search(text) for text in spoken) or any(
+        isinstance(node, cst.FormattedStringText) and _DEVICE.search(node.value) for node in module.nodes
+    )
 
 
 def _is_choice(module: Module, node: cst.CSTNode) -> bool:
