@@ -52,10 +52,11 @@ def run(context: Context) -> None:
 
 
 def _unnumbered(context: Context) -> str:
-    if not any(map(_speaks_of_devices, context.facts.run.frames)):
+    unless = device_texts.unless(context)
+    if not unless and not any(map(_speaks_of_devices, context.facts.run.frames)):
         return "nothing is moved to a GPU: each rank computes on the CPU, as the script does"
     own = "`cuda` means the rank's own, which the process group sets"
-    return f"no GPU is named by its number{device_texts.unless(context)}; {own}"
+    return f"no GPU is named by its number{unless}; {own}"
 
 
 def _speaks_of_devices(module: Module) -> bool:
