@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from distify_runtime.alike import alike, from_main_process_each
     from distify_runtime.apple import without_mps
-    from distify_runtime.batch import per_rank_batch_size, per_rank_workers, shard_batch
+    from distify_runtime.batch import per_rank_batch_size, per_rank_workers, shard_batch, squeeze
     from distify_runtime.batchnorm import average_running_statistics, convert_sync_batchnorm
     from distify_runtime.checkpoint import add_module_prefix, map_location, strip_module_prefix
     from distify_runtime.closures import averaged_closure
@@ -139,6 +139,7 @@ __all__ = [
     "shard_text_iterator",
     "shard_text_iterators",
     "shard_training",
+    "squeeze",
     "strip_module_prefix",
     "sum_over_ranks",
     "training_loader",
@@ -156,6 +157,7 @@ _HOME = {
     "from_main_process_each": "alike",
     "per_rank_batch_size": "batch",
     "shard_batch": "batch",
+    "squeeze": "batch",
     "per_rank_workers": "batch",
     "average_running_statistics": "batchnorm",
     "convert_sync_batchnorm": "batchnorm",

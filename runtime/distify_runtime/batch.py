@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from distify_runtime.environment import local_world_size, rank, world_size
+from distify_runtime.environment import is_alone, local_world_size, rank, world_size
 from distify_runtime.meeting import by_itself
 from distify_runtime.output import note, stop
 from distify_runtime.watch import cuts
@@ -130,3 +130,15 @@ def _rows(size: int) -> list[int]:
     _largest = max(_largest, size)
     share = -(-size // ranks)
     return [row % size for row in range(rank() * share, (rank() + 1) * share)]
+
+
+@by_itself
+def squeeze(batch: Any, dim: int = 0) -> Any:
+    """`batch.squeeze()` of a tensor or an array, of which the dimension of the samples stays.
+
+    A rank may have one sample where the whole batch has more. In one process it may go, as in the original.
+    dim: which one that is.
+    """
+    if is_alone():
+        return batch.squeeze()
+    return batch.squeeze(tuple(place for place in range(batch.ndim) if place != dim and batch.shape[place] == 1))

@@ -92,3 +92,18 @@ def _failing() -> list[float]:
 def test_common_numbers_go_on_after_a_forward_that_fails() -> None:
     first, second = on_ranks(_failing)
     assert first == second
+
+
+def _squeezed(_: None) -> Any:
+    one, several = torch.zeros(1, 1, 3, 1), np.zeros((1, 2, 1))
+    given = (rt.squeeze(one), rt.squeeze(several), rt.squeeze(several, dim=2), rt.squeeze(torch.ones(())))
+    return [tuple(each.shape) for each in given]
+
+
+def test_squeezed_but_for_the_samples() -> None:
+    assert on_ranks(_squeezed, None) == [[(1, 3), (1, 2), (2, 1), ()]] * 2
+
+
+def test_in_one_process_all_of_it_is_squeezed() -> None:
+    (ended,) = run_script("import torch, distify_runtime as rt\nprint(rt.squeeze(torch.ones(1, 1)).dim())", ranks=0)
+    assert ended.out == "0\n"

@@ -8,6 +8,8 @@ MEAN = "torch.mean"
 BOOL = frozenset({"torch.bool", "builtins.bool", "numpy.bool_"})
 #: What says how many dimensions a tensor has, or is as long as that.
 TELL_DIMENSIONS = frozenset("dim ndim ndimension shape size".split())
+#: Given nothing else, all dimensions of one entry go.
+SQUEEZES = frozenset({"torch.squeeze", "numpy.squeeze"})
 ZEROS = ("torch.zeros", "numpy.zeros")
 #: Of sizes, by the last part of their names.
 OF_SIZES = frozenset("zeros ones full empty rand randn randint arange eye normal randperm permutation".split())

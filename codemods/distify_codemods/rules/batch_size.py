@@ -11,6 +11,7 @@ from distify_codemods.decisions.base import Division, LoaderDecision, Sharding
 from distify_codemods.decisions.loaders_of_one import is_passed_by, of_one_sample
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.objects import Setting
+from distify_codemods.rules import squeezing
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 
@@ -30,6 +31,7 @@ def run(context: Context) -> None:
         return
     for division in context.decisions.divisions:
         _divide(context, division)
+    squeezed = squeezing.run(context)
     for decision in context.decisions.loaders:
         if decision.sharding is Sharding.TRAINING and not context.options.per_rank_batch:
             _advise(context, decision)
@@ -37,7 +39,7 @@ def run(context: Context) -> None:
         context.not_needed("each rank's batch is as large as the script says")
     elif context.decisions.slicings:
         context.not_needed("batches are made as large as the script says, and cut: each rank keeps its part")
-    elif not context.decisions.divisions:
+    elif not context.decisions.divisions and not squeezed:
         context.not_needed_if_known("no tensor is shaped by the batch size")
 
 
