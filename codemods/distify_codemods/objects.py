@@ -109,6 +109,7 @@ class External(Obj):
     name: str = ""  # of the function or class that was called
     whole: Obj | None = None  # what it is a part of: `model` of `model[0]`
     arguments: Arguments | None = None
+    receiver: Value | None = None  # whose method returned it
     read: bool = False  # from a file, in place of what was saved
 
 

@@ -417,6 +417,8 @@ def test_a_script_inside_a_folder_without_init(distify: CommandLine) -> None:
         "ROOT = Path(__file__).resolve().parents[2]\nsys.path.append(str(ROOT))",
         "sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))",
         'here = Path(__file__).parent\nsys.path.append(str(here / ".." / ".."))',
+        "HERE = os.path.dirname(__file__)\nfor one in [HERE, os.path.join(HERE, '..', '..')]:\n"
+        "    if one not in sys.path:\n        sys.path.insert(0, one)",
     ],
 )
 def test_modules_that_the_script_puts_into_its_path(distify: CommandLine, line: str) -> None:

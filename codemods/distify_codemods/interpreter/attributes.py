@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
-from distify_codemods.interpreter import forms, imports, modules, ranks, text
+from distify_codemods.interpreter import folders, forms, imports, modules, ranks, text
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.libraries.forms import OF_A_KIND
 from distify_codemods.objects import (
@@ -116,6 +116,8 @@ def _external_attribute(machine: Machine, obj: External, name: str, receiver: Va
     if obj.name in torch_data.LOADERS and name in ("dataset", "batch_size"):
         position = 0 if name == "dataset" else 1
         return (obj.arguments and obj.arguments.get(name, position)) or NOTHING
+    if (path := folders.of_a_path(machine, obj, name, node, receiver.of(obj.alone))) is not None:
+        return path
     return method_of(machine, obj, receiver, name, node)
 
 

@@ -9,7 +9,17 @@ import libcst as cst
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import to_library, values_in
-from distify_codemods.interpreter import forms, holding, iteration, iterators, scales, tensor_functions, turns, ways
+from distify_codemods.interpreter import (
+    folders,
+    forms,
+    holding,
+    iteration,
+    iterators,
+    scales,
+    tensor_functions,
+    turns,
+    ways,
+)
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.libraries.parallel import COUNT
 from distify_codemods.objects import Arguments, External, Local, Mapping, Passing, Sequence
@@ -46,7 +56,8 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
     if (gpus := _gpus(name, arguments.positional)) is not None:
         return gpus
     if name in ("str", "repr"):  # a text is no number, whatever it tells
-        return Value(scale=Scale.CONST if first.scale is Scale.CONST else Scale.UNKNOWN, sources=first.sources)
+        scale = Scale.CONST if first.scale is Scale.CONST else Scale.UNKNOWN
+        return Value(_text_of_a_path(machine, name, arguments, node), scale, first.sources)
     if name in ("float", "int", "abs", "round", "bool"):
         return Value(_verdicts(first), first.scale if name != "abs" else scales.elementwise(first.scale), first.sources)
     if name == "sum":
@@ -60,6 +71,14 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         made = machine.made(External, node, python.RANGE, name=python.RANGE)
         return join(*arguments.all()).of(made.alone)
     return _other(machine, name, arguments, node)
+
+
+def _text_of_a_path(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Ordered[Obj]:
+    if f"builtins.{name}" != python.TEXT or not any(folders.is_a_path(machine, obj) for obj in arguments.first.objs):
+        return EMPTY
+    made = machine.made(External, node, python.TEXT, name=python.TEXT)
+    made.arguments = arguments if made.arguments is None else made.arguments.joined(arguments)
+    return made.alone
 
 
 def _verdicts(value: Value) -> Ordered[Obj]:

@@ -17,6 +17,7 @@ from distify_codemods.interpreter import (
     definitions,
     displays,
     evidence,
+    folders,
     graph,
     iteration,
     operators,
@@ -28,6 +29,7 @@ from distify_codemods.interpreter import (
 )
 from distify_codemods.libraries import torch_data
 from distify_codemods.objects import Sequence
+from distify_codemods.ordered import EMPTY
 from distify_codemods.values import NOTHING, Value, gpu_texts, join, join_two, sources_of
 
 if TYPE_CHECKING:
@@ -123,11 +125,18 @@ def _named(machine: Machine, node: cst.NamedExpr) -> Value:
 
 
 def _formatted(machine: Machine, node: cst.FormattedString) -> Value:
-    values = [
-        machine.evaluate(part.expression) for part in node.parts if isinstance(part, cst.FormattedStringExpression)
-    ]
-    values = [reductions.read_out(machine, value, node) for value in values]
-    return Value(sources=sources_of(values) | gpu_texts(values))
+    values, parts = [], []
+    for part in node.parts:
+        if isinstance(part, cst.FormattedStringExpression):
+            value = machine.evaluate(part.expression)
+            values.append(reductions.read_out(machine, value, node))
+            plain = part.conversion is None and part.format_spec is None
+            parts.append(value if plain else NOTHING)
+        elif isinstance(part, cst.FormattedStringText):
+            plain = not set(part.value) & set("{}\\")
+            parts.append(machine.literal(part, part.value) if plain else NOTHING)
+    path = folders.put_together(machine, node, parts)
+    return Value(path.alone if path is not None else EMPTY, sources=sources_of(values) | gpu_texts(values))
 
 
 def _concatenated(machine: Machine, node: cst.ConcatenatedString) -> Value:

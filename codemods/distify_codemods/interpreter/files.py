@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Const, Obj, Ref
+from distify_codemods.interpreter import folders
 from distify_codemods.libraries import effects, listings, outside, paths
 from distify_codemods.objects import Arguments, External, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
@@ -60,11 +61,20 @@ def of_the_disk(value: Value) -> Ordered[Obj | str]:
     return Ordered(one for one in value.sources if isinstance(one, Origin) and listings.is_of_the_disk(one.name))
 
 
-def joined_path(machine: Machine, node: cst.BinaryOperation, left: Value, value: Value) -> Value:
-    """`folder / "name"` is a path again."""
+def joined_path(machine: Machine, node: cst.BinaryOperation, left: Value, right: Value, value: Value) -> Value:
+    """`folder / "name"` is a path again, and `folder + "/name"` the text of one."""
     text = isinstance(node.right, (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString))
+    made = None
+    if isinstance(node.operator, cst.Add):
+        made = folders.put_together(machine, node, [left, right])
+    elif isinstance(node.operator, cst.Modulo):
+        made = folders.filled_in(machine, node, left.constant(), [right])
+    if made is not None:
+        return replace(value, objs=value.objs | [made])
     if isinstance(node.operator, cst.Divide) and (text or any(_is_path(obj) for obj in left.objs)):
         path = machine.made(External, node, name=paths.PATH)
+        parts = Arguments([left, right])
+        path.arguments = parts if path.arguments is None else path.arguments.joined(parts)
         return replace(value, objs=value.objs | [path])
     return value
 

@@ -289,6 +289,8 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
     "functools.partial": _partial,
     "sys.path.append": search_path.append,
     "sys.path.insert": search_path.insert,
+    "sys.path.extend": search_path.extend,
+    "site.addsitedir": search_path.append,
     **dict.fromkeys(python.EXITS, _leave),
     **dict.fromkeys(progress.BARS, _progress_bar),
     progress.RANGE: _counting,

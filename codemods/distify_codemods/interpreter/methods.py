@@ -18,6 +18,7 @@ from distify_codemods.interpreter import (
     cuts,
     evidence,
     files,
+    folders,
     forms,
     graph,
     holding,
@@ -45,6 +46,7 @@ from distify_codemods.objects import (
     Sequence,
     Wrapped,
 )
+from distify_codemods.ordered import EMPTY
 from distify_codemods.origins import CHANCE
 from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value, join
@@ -122,7 +124,9 @@ def _value(machine: Machine, method: Method, receiver: Value, arguments: Argumen
     if isinstance(obj, (Sequence, Mapping, Passing)):
         return containers.method(machine, obj, name, arguments, node)
     if isinstance(obj, Const) and isinstance(obj.value, str):
-        return Value(sources=arguments.sources)
+        plain = name == "format" and not arguments.keywords and arguments.star is None
+        path = folders.filled_in(machine, node, obj.value, arguments.positional) if plain else None
+        return Value(path.alone if path is not None else EMPTY, sources=arguments.sources)
     if isinstance(obj, Method) and name in _PARAMETERS and obj.receiver is not None:
         whole = [core(one) for one in obj.receiver.objs if isinstance(one, (Instance, External, Wrapped))]
         return join(*(_parameters(machine, _held(machine, one, obj.name, node), name, node) for one in whole))
@@ -160,6 +164,8 @@ def _of_an_object(
         return library.made_of(inner, arguments)
     value = library.external(machine, f"{_type_name(inner)}.{name}", arguments, node)
     for made in value.objs:
+        if isinstance(made, External):
+            made.receiver = receiver if made.receiver is None else join(made.receiver, receiver)
         machine.through[made] = machine.through.get(inner, frozenset()) | {node}
     return value
 

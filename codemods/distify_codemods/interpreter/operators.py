@@ -44,7 +44,7 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
         return forms.of(value, *repeated) if isinstance(node.operator, cst.Multiply) else value
     settings = Ordered(obj for obj in (*left.objs, *right.objs) if _may_be_a_size(obj))
     value = Value(EMPTY, value.scale, value.sources | settings | gpu_texts((left, right)), value.mask, dims=value.dims)
-    return files.joined_path(machine, node, left, value)
+    return files.joined_path(machine, node, left, right, value)
 
 
 def _may_be_a_size(obj: Obj) -> bool:

@@ -18,6 +18,7 @@ from distify_codemods.interpreter import (
     pairing,
     reductions,
     scales,
+    search_path,
     state,
     subscripts,
     tensors,
@@ -60,6 +61,7 @@ def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
     elif isinstance(target, cst.Attribute):
         value = state.stored(machine, target, machine.tainted(value), torch_data.LOADERS)
         receiver = machine.evaluate(target.value)
+        search_path.stored(machine, target, receiver, value)
         machine.event(
             Kind.STORE, target, name=target.attr.value, receiver=receiver, receiver_node=target.value, value=value
         )
@@ -87,6 +89,7 @@ def _tell_dims(machine: Machine, value: Value, count: int) -> None:
 def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
     receiver = machine.evaluate(target.value)
     value = machine.tainted(value)
+    search_path.stored(machine, target, receiver, value)
     keys = [
         machine.evaluate(element.slice.value)
         if isinstance(element.slice, cst.Index)
@@ -146,6 +149,7 @@ def _is_a_number(value: Value) -> bool:
 def augment(machine: Machine, node: cst.AugAssign) -> None:
     current = machine.evaluate(node.target)
     operand = machine.evaluate(node.value)
+    search_path.grown(machine, current, operand, node)
     operator = type(node.operator).__name__.replace("Assign", "")
     own = [_call_own(machine, obj, f"__i{operator.lower()}__", [operand], node) for obj in current.objs]
     for obj in current.objs:

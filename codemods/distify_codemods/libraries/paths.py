@@ -6,7 +6,7 @@ import re
 
 from distify_codemods.libraries import listings
 
-PATH = "pathlib.Path"
+PATH, OF_PATHS = "pathlib.Path", "pathlib."
 JOINS = ("os.path.join", PATH, "pathlib.PurePath")
 #: The same path, as a text.
 KEEPS = ("builtins.str", "os.fspath", "os.path.normpath")

@@ -48,9 +48,18 @@ PATHS = "os.path."
 SAME_FOLDER = frozenset(
     "os.path.abspath os.path.realpath os.path.normpath os.fspath builtins.str pathlib.Path pathlib.PurePath".split()
 )
-ABOVE, INSIDE = "os.path.dirname", "os.path.join"
+ABOVE, INSIDE, HEAD_AND_TAIL = "os.path.dirname", "os.path.join", "os.path.split"
 HERE = frozenset({"os.getcwd", "pathlib.Path.cwd"})
-SIGNS = {"os.pardir": "..", "os.curdir": "."}
+SIGNS = {"os.pardir": "..", "os.curdir": ".", "os.sep": "/", "os.path.sep": "/"}
+#: The same of paths as objects: attributes, and methods.
+PARENT, PARENTS = "parent", "parents"
+SAME_FOLDER_OF_A_PATH, INSIDE_OF_A_PATH = frozenset({"resolve", "absolute", "as_posix"}), "joinpath"
+#: The file of the code that asks: `inspect.getfile(inspect.currentframe())`.
+OF_A_FRAME, THIS_FRAME = frozenset({"inspect.getfile", "inspect.getsourcefile"}), "inspect.currentframe"
+#: A path's text, and one that is put together of such a text and others, by `+` or in an f-string.
+TEXT, PUT_TOGETHER = "builtins.str", "builtins.str.join"
+#: Where Python looks for modules, first of all where the script lies; and how that was started.
+SEARCH_PATH, COMMAND_LINE = "sys.path", "sys.argv"
 READS_ATTRIBUTE, SETS_ATTRIBUTE = "builtins.getattr", "builtins.setattr"
 #: What is called by a name that is put together as the program runs.
 IMPORT_MODULE, IMPORT = "importlib.import_module", "builtins.__import__"
