@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Options, Strategy
+from distify_codemods import Level, Options, Strategy
 
 from tests.rules.scripts import (
     IMPORTS,
@@ -125,6 +125,57 @@ def test_batches_are_rank_zeros(head: str, line: str) -> None:
     loop = LOOP.replace("    for x, y in loader:\n", head)
     after = converted(script(imports=FLIPS, setup=FLIP, loop=loop), SHARED)
     assert loop.replace(head, head + line) in after
+
+
+#: A training whose batches come from nothing that is known to be a loader.
+STEP = "optimizer.zero_grad()\nloss = F.mse_loss(model(x), y)\nloss.backward()\noptimizer.step()\n"
+OF_OTHERS = f"{FLIPS}from pipes import build\n"
+
+
+def others(head: str, first: str = "", setup: str = FLIP, imports: str = OF_OTHERS) -> str:
+    return script(imports=imports, setup=setup, loader="pipe = build(data)\n", loop=head + indented(first + STEP))
+
+
+@pytest.mark.parametrize(
+    ("head", "taken"),
+    [
+        ("for x, y in pipe:\n", "x, y = rt.from_main_process((x, y))"),
+        ("for step, (x, y) in enumerate(pipe):\n", "x, y = rt.from_main_process((x, y))"),
+        ("for step, (x, y) in zip(range(8), pipe):\n", "x, y = rt.from_main_process((x, y))"),
+    ],
+)
+def test_what_a_loop_takes_of_something_unknown_is_rank_zeros(head: str, taken: str) -> None:
+    assert f"{head}    {taken}\n" in converted(others(head), SHARED)
+
+
+UNPLACED = "`albumentations` draws from random numbers of its own, and it is not seen where training takes"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "for epoch in range(8):\n",
+        "for step in range(len(data)):\n",
+        "for rate in (0.1, 0.2):\n",
+        "for step, rate in enumerate([0.1, 0.2]):\n",
+        "while True:\n",
+    ],
+)
+@pytest.mark.parametrize("setup", [FLIP, "flip = albumentations.Resize(8, 8)\n"])
+def test_the_number_of_a_turn_is_drawn_by_nobody(head: str, setup: str) -> None:
+    """Where what is drawn comes into training is not seen: that is said, and nothing else claimed."""
+    before = others(head, "x, y = pipe.run()\n", setup)
+    assert "from_main_process" not in converted(before, SHARED)
+    said = [one.message for one in conversion_of(before, options=SHARED).of(Level.ADVICE) if one.code == "SEED01"]
+    assert [one.startswith(UNPLACED) for one in said] == [True] * (setup == FLIP)
+
+
+def test_the_number_of_a_turn_beside_a_transform_that_is_seen() -> None:
+    before = others("for epoch in range(8):\n", "x, y = flip(image=data[0])['image'], data[1]\n")
+    after = converted(before, SHARED)
+    assert after.count("from_main_process") == 1
+    assert "    x, y = rt.from_main_process(flip(image=data[0]))['image'], data[1]\n" in after
+    assert not any(UNPLACED in one.message for one in conversion_of(before, options=SHARED).findings)
 
 
 def test_batches_that_are_taken_by_a_call() -> None:

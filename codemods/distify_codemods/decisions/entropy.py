@@ -10,18 +10,19 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import file_events, tree
-from distify_codemods.allocation import Obj
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.batches import loaders_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core, made_of
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import drawing, seeding, torch_data
-from distify_codemods.objects import External, Method
+from distify_codemods.objects import External, Method, Setting
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import Origin
+from distify_codemods.origins import Counter, Origin
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
+from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
 _SEEDS = ("seed", "random_state")
@@ -131,10 +132,11 @@ def batches(facts: Facts) -> Iterator[Drawn]:
     called, told = [event.name for event in facts.of_kind(Kind.CALL)], seeded_libraries(facts)
     names = (name for name in called if name.startswith((*drawing.OF_THEIR_OWN, *torch_data.OTHERS)))
     library = next((name for name in names if not name.startswith(told)), "")
-    why = f"`{library.split('.')[0]}` draws from random numbers of its own"
+    why = _of_its_own(library)
     for loop in facts.training_loops if library else ():
-        if not loop.draws and isinstance(loop.node, cst.For) and isinstance(loop.node.body, cst.IndentedBlock):
-            yield Drawn(loop.module, loop.node, _taken(loop.node), why)
+        unknown = not loop.draws and isinstance(loop.node, cst.For) and isinstance(loop.node.body, cst.IndentedBlock)
+        if unknown and isinstance(loop.node, cst.For) and (taken := _taken(facts, loop.node)):
+            yield Drawn(loop.module, loop.node, taken, why)
         for draw in loop.draws:
             yield from _where(facts, draw, loop.node, why)
     for draw in _taken_besides(facts) if library else ():
@@ -143,6 +145,23 @@ def batches(facts: Facts) -> Iterator[Drawn]:
     for event in changed.values() if library else ():
         if not facts.in_a_model(event) and isinstance(event.node, cst.Call):
             yield Drawn(event.module, event.node, (), why, is_taken=False)
+
+
+def unplaced(facts: Facts) -> Iterator[Drawn]:
+    """What draws for training by itself, where nothing is seen that training takes of it: one stands for all."""
+    told = seeded_libraries(facts)
+    drawing_ones = (
+        event for event in facts.of_kind(Kind.CALL)
+        if not event.name.startswith(told)
+        and (drawing.augments(event.name) or event.name.startswith(torch_data.OTHERS))
+    )  # fmt: skip
+    event = next(drawing_ones, None)
+    if event is not None and isinstance(event.node, cst.BaseExpression) and next(batches(facts), None) is None:
+        yield Drawn(event.module, event.node, (), _of_its_own(event.name))
+
+
+def _of_its_own(library: str) -> str:
+    return f"`{library.split('.')[0]}` draws from random numbers of its own"
 
 
 def _draws_by_itself(event: Event, told: tuple[str, ...]) -> bool:
@@ -196,13 +215,17 @@ def _maybe_rank_0s(facts: Facts, draw: Event) -> bool:
     return False
 
 
-def _taken(loop: cst.For) -> tuple[str, ...]:
-    """The names of what a loop takes from something that is not known; not that of the number of its turn."""
-    target: cst.BaseExpression = loop.target
-    counted = isinstance(loop.iter, cst.Call) and tree.dotted(loop.iter.func) == "enumerate"
-    if counted and isinstance(target, cst.Tuple) and len(target.elements) == 2:
-        target = target.elements[1].value
-    return tuple(tree.target_names(target))
+def _taken(facts: Facts, loop: cst.For) -> tuple[str, ...]:
+    """The names of what a loop takes from something that is not known; not those of the numbers of its turns."""
+    names = (node for node in tree.walk(loop.target) if isinstance(node, cst.Name))
+    drawn = [node.value for node in names if not _is_counted(facts.value(node))]
+    return tuple(name for name in tree.target_names(loop.target) if name in drawn)
+
+
+def _is_counted(value: Value) -> bool:
+    """A number of a turn, or one of a few that the script names: nobody draws it."""
+    plain = all(isinstance(obj, (Const, Counter, Setting)) for obj in value.objs)
+    return bool(value.objs) and plain and not value.open and value.scale is Scale.CONST
 
 
 def _is_of_batch(facts: Facts, loop: cst.For, name: str) -> bool:

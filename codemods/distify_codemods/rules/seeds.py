@@ -116,6 +116,11 @@ def _draw_alike(context: Context) -> None:
     for batch in entropy.batches(context.facts):
         if context.editable(batch.module, batch.node, "batches are taken here"):
             _take_its_batch(context, batch)
+    for one in entropy.unplaced(context.facts):
+        context.advice(
+            f"{one.why}, and it is not seen where training takes what that makes: take rank 0's there, with "
+            f"`x = rt.from_main_process(x)`, or each rank trains on something else", one.module, one.node,
+        )  # fmt: skip
     if not any(finding.code == CODE for finding in context.findings):
         context.not_needed_if_known(
             "all is drawn alike on all ranks, but for what is drawn inside of a shared forward pass"
