@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level, Options, Strategy
+from distify_codemods import Level, Options, Outcome, Strategy
 
 from tests.rules.scripts import DATA, IMPORTS, MODEL, OPTIMIZER, conversion_of
 
@@ -155,3 +155,116 @@ def test_batches_of_one_are_not_dealt_out(size: str, shared: bool) -> None:
     assert bool(told) is shared
     larger = conversion_of(before, options=Options(scale="linear"))
     assert larger.strategy is Strategy.SHARDED
+
+
+# ---- where it is seen that the model does not take a sample apart
+
+PLAIN = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.norm = nn.BatchNorm2d(8)
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x):
+        x = F.relu(self.norm(self.conv(x)))
+        x = F.adaptive_avg_pool2d(x, 1)
+        BODY
+        return self.out(x)
+
+
+"""
+FLAT = "x = x.view(x.size(0), -1)"
+
+
+def images(
+    given: str,
+    before: str = "",
+    over: str = "x, y in data",
+    body: str = FLAT,
+    made: str = "Net()",
+    after: str = "",
+    head: str = "",
+) -> str:
+    """A training on images of three colours."""
+    data = "data = TensorDataset(torch.randn(24, 3, 32, 32), torch.randn(24, 2))\n"
+    step = f"    loss = F.mse_loss(model({given}), y)\n    optimizer.zero_grad()\n    loss.backward()\n"
+    top = f"{IMPORTS}{head}\n\n{PLAIN.replace('BODY', body)}{data}model = {made}\n{OPTIMIZER}"
+    return f"{top}for {over}:\n{before}{step}    optimizer.step()\n{after}"
+
+
+def declined(before: str, options: Options = SHARED) -> list[str]:
+    found = conversion_of(before, options=options).of(Level.BLOCKING)
+    return [one.message for one in found if "which it does not take apart" in one.message]
+
+
+@pytest.mark.parametrize("options", [SHARED, Options()], ids=["shared", "auto"])
+@pytest.mark.parametrize(
+    ("given", "more"),
+    [
+        ("x.unsqueeze(0)", {}),
+        ("x[None].to('cpu')", {}),
+        ("torch.stack([x])", {}),
+        ("noise", {"before": "    noise = torch.randn(1, 3, 32, 32)\n", "over": "_, y in data"}),
+        ("x", {"over": "x, y in DataLoader(data)"}),
+        ("x.float()", {"over": "x, y in DataLoader(data, batch_size=1, shuffle=True)"}),
+        ("x[None]", {"body": "x = x.flatten(1)"}),
+        ("x[None]", {"body": "x = torch.flatten(x, 1)"}),
+        ("x[None]", {"body": "x = x.view(-1, 8)"}),
+        ("x[None]", {"body": "b, c, _, _ = x.shape\n        x = torch.cat([x, x], dim=1)[:, :c].reshape(b, c)"}),
+        ("x[None]", {"body": "x, _ = torch.cat([x, x], 1).chunk(2, dim=1)\n        x = x.squeeze(3).squeeze(2)"}),
+        ("x[None]", {"made": "nn.Sequential(nn.Conv2d(3, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())"}),
+        ("x[None]", {"made": "torchvision.models.resnet18(num_classes=2)", "head": "import torchvision\n"}),
+        ("x[None]", {"after": "with torch.no_grad():\n    print(model(data[0][0].unsqueeze(0)))\n"}),
+    ],
+)
+def test_nothing_is_there_to_share(given: str, more: dict[str, str], options: Options) -> None:
+    """Every rank would do all of the work: that is no conversion, and the reason is told."""
+    (message,) = declined(images(given, **more), options)
+    assert message.startswith("each forward pass of `model` is given one sample (")
+    assert conversion_of(images(given, **more), options=options).outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("given", "more"),
+    [
+        # other passes have more, or what they have is not known
+        ("x", {"over": "x, y in DataLoader(data, batch_size=8)"}),
+        ("x[None]", {"after": "for x, y in DataLoader(data, 8):\n    print(model(x))\n"}),
+        ("x[None]", {"before": "    other = model(torch.stack([x, x]))\n"}),
+        ("x[None]", {"before": "    other = model(made(x))\n", "head": "from makers import made\n"}),
+        ("x[None]", {"before": "    show(model)\n", "head": "from makers import show\n"}),
+        ("x", {"over": "x, y in DataLoader(data, batch_size=size)", "head": "from makers import size\n"}),
+        ("x[0]", {"over": "x, y in DataLoader(data)"}),  # a sample may be several images
+        # the model may take it apart
+        ("x[None]", {"body": "x = x.flatten(2).transpose(1, 2).mean(1)"}),
+        ("x[None]", {"body": "x = x.permute(0, 2, 3, 1).mean((1, 2))"}),
+        ("x[None]", {"body": "b, c, h, w = x.shape\n        x = x.view(b * h, c, w).mean(2)"}),
+        ("x[None]", {"body": "x = x.view(-1, 8, 1, 1).flatten(1)"}),
+        ("x[None]", {"body": "x = torch.cat([x, x])[:1].flatten(1)"}),
+        ("x[None]", {"body": "x = x.repeat(4, 1, 1, 1).flatten(1)"}),
+        ("x[None]", {"body": "x = torch.stack(x.unbind(1)).mean((2, 3))"}),
+        ("x[None]", {"made": "nn.Sequential(nn.Flatten(), nn.Linear(3072, 2))"}),  # rows, as far as that is seen
+        ("x[None]", {"made": "nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(2), nn.Linear(900, 1), nn.Flatten())"}),
+        ("x[None]", {"made": "nets.Unet(classes=2)", "head": "import segmentation_models_pytorch as nets\n"}),
+        ("x[None]", {"made": "torchvision.models.vit_b_16(num_classes=2)", "head": "import torchvision\n"}),
+    ],
+)
+def test_where_something_may_be_shared_it_is_no_refusal(given: str, more: dict[str, str]) -> None:
+    assert declined(images(given, **more)) == []
+
+
+def test_of_several_models_each_has_to_be_given_one() -> None:
+    """What a model makes of one sample is one."""
+    two = "fake = other(torch.randn(1, 3, 32, 32))"
+    whole = images("fake", f"    {two}\n", over="_, y in data", made="Net()\nother = nn.Conv2d(3, 3, 3)")
+    whole = whole.replace("model.parameters()", "[*model.parameters(), *other.parameters()]")
+    assert len(declined(whole)) == 1
+    assert declined(whole.replace("torch.randn(1,", "torch.randn(8,")) == []
+
+
+def test_batches_that_grow_with_the_ranks_are_no_samples() -> None:
+    before = images("x", over="x, y in DataLoader(data, batch_size=1)")
+    assert len(declined(before)) == 1
+    assert declined(before, Options(strategy="shared", scale="linear")) == []

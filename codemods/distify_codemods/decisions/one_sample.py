@@ -2,7 +2,8 @@
 
 It shows in the text, where a batch is made of one (`x.unsqueeze(0)`, `torch.stack([x])`, `torch.tensor([[2, 3]])`), and
 in the batch size of a loader; an item of a list may be one. A model may still take it apart inside, into patches or
-words, so that this is no refusal.
+words, so that this is advice; where it is seen that it does not (`apart_inside.py`), and that no other pass has more,
+every rank would do all of the work: that is no conversion.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
+from distify_codemods.decisions.apart_inside import takes_none_apart
 from distify_codemods.decisions.entire import Entire
 from distify_codemods.decisions.training_calls import in_training
 from distify_codemods.events import Event, Kind
@@ -33,6 +35,9 @@ _OF_ROWS = _LITERAL | {"from_numpy"}
 #: What makes a tensor of the shape of another, and what puts tensors beside each other.
 _LIKE = frozenset(["ones_like", "zeros_like", "full_like", "rand_like", "randn_like", "empty_like"])
 _JOINS = frozenset(["cat", "concat", "concatenate"])
+#: What gives a tensor a first dimension of one; and what makes one of the sizes that it is given.
+_ADDING = frozenset(["unsqueeze", "expand_dims"])
+_SIZED = frozenset(["randn", "rand", "zeros", "ones", "empty", "full"])
 _DEEPEST = 16
 
 
@@ -50,6 +55,43 @@ def given_one_sample(facts: Facts, models: Iterable[Obj]) -> Iterator[Entire]:
         items = [one or _of_a_list(facts, event) for one, event in zip(ones, calls, strict=True)]
         if calls and all(items):
             yield Entire(calls[0].module, calls[0].node, _told_of_items(facts, model, items[0]))
+
+
+def nothing_to_share(facts: Facts, models: Iterable[Obj]) -> Entire | None:
+    """Where all passes of all of these models are seen to be of one sample, which none takes apart: the first."""
+    first: Entire | None = None
+    for model in dict.fromkeys(models):
+        calls = [one for one in facts.of_kind(Kind.FORWARD) if any(core(obj) is model for obj in one.receiver.objs)]
+        ones = [_of_nothing_else(facts, event) for event in calls]
+        if not calls or not all(ones) or not takes_none_apart(facts, model) or _is_handed_over(facts, model):
+            return None
+        told = (
+            f"each forward pass of `{facts.names.of(model)}` is given one sample ({ones[0]}), which it does not take "
+            "apart: there is nothing to share, and every rank would do all of the work"
+        )
+        first = first or Entire(calls[0].module, calls[0].node, told)
+    return first
+
+
+def _of_nothing_else(facts: Facts, event: Event) -> str:
+    """What makes each of its arguments one sample; what is no tensor is none."""
+    if not isinstance(event.node, cst.Call):
+        return ""
+    found = [
+        _made_of_one(facts, event.module, one.value, _DEEPEST) or _of_a_loader(facts, event.module, one.value, True)
+        for one in event.node.args
+        if not facts.value(one.value).are_literals
+    ]
+    return found[0] if found and all(found) and not any(one.star for one in event.node.args) else ""
+
+
+def _is_handed_over(facts: Facts, model: Obj) -> bool:
+    """Whether something that is not known may call it, with whatever it has."""
+    for event in facts.of_kind(Kind.CALL, Kind.METHOD):
+        known = event.kind is Kind.CALL and event.name.startswith(("torch.", "builtins.", "copy.", "local."))
+        if not known and any(core(obj) is model for value in event.arguments.all() for obj in value.objs):
+            return True
+    return False
 
 
 def _told(facts: Facts, model: Obj, made: str) -> str:
@@ -97,8 +139,9 @@ def _of_one(facts: Facts, event: Event) -> str:
     return _made_of_one(facts, event.module, given, _DEEPEST) or _of_a_loader(facts, event.module, given)
 
 
-def _of_a_loader(facts: Facts, module: Module, given: cst.BaseExpression) -> str:
-    if not _is_a_batch(module, given, _DEEPEST):
+def _of_a_loader(facts: Facts, module: Module, given: cst.BaseExpression, surely: bool = False) -> str:
+    """`surely`: not where it may be the one sample of the batch that is taken out of it, which may be several."""
+    if not _is_a_batch(module, given, _DEEPEST, surely):
         return ""
     loaders = loaders_of(facts.value(given).sources)
     sizes = [one.arguments.get("batch_size", 1) for one in loaders if one.arguments is not None]
@@ -111,26 +154,27 @@ def _of_a_loader(facts: Facts, module: Module, given: cst.BaseExpression) -> str
     return "a batch of its loader is one" if ones else ""
 
 
-def _is_a_batch(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+def _is_a_batch(module: Module, node: cst.BaseExpression, depth: int, surely: bool = False) -> bool:
     """Whether it is what a loop is given, or a part of that: nothing that was cut, folded or computed of it."""
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEPING:
-        return _is_a_batch(module, node.func.value, depth)
+        return _is_a_batch(module, node.func.value, depth, surely)
     if isinstance(node, cst.Subscript) and len(node.slice) == 1:
         index = node.slice[0].slice
-        literal = isinstance(index, cst.Index) and isinstance(index.value, (cst.Integer, cst.SimpleString))
-        return literal and _is_a_batch(module, node.value, depth)
+        kinds = cst.SimpleString if surely else (cst.Integer, cst.SimpleString)
+        literal = isinstance(index, cst.Index) and isinstance(index.value, kinds)
+        return literal and _is_a_batch(module, node.value, depth, surely)
     if not isinstance(node, cst.Name) or depth == 0:
-        return isinstance(node, cst.Attribute) and _is_a_batch(module, node.value, depth)
+        return isinstance(node, cst.Attribute) and _is_a_batch(module, node.value, depth, surely)
     found = module.flow(node).reaching(node)
-    return bool(found) and all(_is_bound_to_a_batch(module, bound, depth - 1) for bound in found)
+    return bool(found) and all(_is_bound_to_a_batch(module, bound, depth - 1, surely) for bound in found)
 
 
-def _is_bound_to_a_batch(module: Module, bound: cst.CSTNode, depth: int) -> bool:
+def _is_bound_to_a_batch(module: Module, bound: cst.CSTNode, depth: int, surely: bool) -> bool:
     for holder in module.enclosing(bound):
         if isinstance(holder, cst.For):
             return any(bound is one for one in tree.walk(holder.target))
         if isinstance(holder, cst.Assign):
-            return isinstance(holder.value, cst.BaseExpression) and _is_a_batch(module, holder.value, depth)
+            return isinstance(holder.value, cst.BaseExpression) and _is_a_batch(module, holder.value, depth, surely)
     return False
 
 
@@ -203,10 +247,14 @@ def _place(of: cst.Tuple, bound: cst.CSTNode) -> int | None:
 
 def _of_a_call(facts: Facts, module: Module, node: cst.Call, depth: int, part: int | str) -> str:
     own = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
-    if own == "unsqueeze" and any(tree.integer(arg.value) == 0 for arg in node.args):
+    if own in _ADDING and any(tree.integer(arg.value) == 0 for arg in node.args):
         return f"`{brief(node)}`"
     if own in _KEEPING and isinstance(node.func, cst.Attribute):
         return _made_of_one(facts, module, node.func.value, depth - 1)
+    if own in _SIZED and node.args and _is_of_one_at_first(node):
+        return f"`{brief(node)}`"
+    if node.args and any(core(obj) in facts.models for obj in facts.value(node.func).objs):
+        return _made_of_one(facts, module, node.args[0].value, depth - 1)  # what a model makes of one sample
     functions = [obj for obj in facts.value(node.func).objs if isinstance(obj, Function)]
     if functions:
         found = [_of_a_function(facts, one, depth, part) for one in functions]
@@ -240,6 +288,14 @@ def _of_a_function(facts: Facts, function: Function, depth: int, part: int | str
         _made_of_one(facts, function.module, one.value, depth - 1, part) if one.value is not None else "" for one in own
     ]
     return found[0] if found and all(found) else ""
+
+
+def _is_of_one_at_first(node: cst.Call) -> bool:
+    """`torch.randn(1, 3, 64, 64)`, `torch.zeros((1, 8))`"""
+    sizes = [one.value for one in node.args if one.keyword is None]
+    if sizes and isinstance(sizes[0], (cst.Tuple, cst.List)):
+        sizes = [one.value for one in sizes[0].elements]
+    return len(sizes) > 1 and tree.integer(sizes[0]) == 1
 
 
 def _joins_beside(node: cst.Call) -> bool:

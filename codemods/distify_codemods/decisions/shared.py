@@ -18,6 +18,7 @@ from distify_codemods.decisions import agreement, concurrent, doubts, enlarging,
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.loading import decide_loading
+from distify_codemods.decisions.one_sample import nothing_to_share
 from distify_codemods.decisions.prefixes import prefixed, reached_through, walked
 from distify_codemods.decisions.training_calls import Called, called_in_training, in_training
 from distify_codemods.decisions.trials import share_forwards, try_out
@@ -57,12 +58,30 @@ def decide_shared(facts: Facts) -> Decisions:
         decisions.blocked.append(_nothing(seen))
     if decisions.shared:
         _add_frozen(decisions, called)
+    _refuse_what_all_would_do(decisions)
     decisions.prefixed, decisions.reached_through = prefixed(facts), reached_through(facts)
     decisions.walked = walked(facts)
     decisions.shared_loading = decide_loading(seen, facts)
     if facts.program.options.per_rank_batch:
         enlarging.decide_enlarging(decisions)
     return decisions
+
+
+def _refuse_what_all_would_do(decisions: Decisions) -> None:
+    """Where it is seen that ranks would share nothing at all; a batch that grows with them is no sample."""
+    plain = not any(one.methods or not one.forward for one in decisions.shared)
+    if not plain or decisions.facts.program.options.per_rank_batch:
+        return
+    alone = nothing_to_share(decisions.facts, [one.held for one in decisions.shared])
+    if alone is not None:
+        decisions.of_one_sample, decisions.shared = True, ()
+        decisions.blocked.append(
+            Blocked(
+                CODE, alone.module, alone.node, alone.message,
+                "give it several samples in a step: by a DataLoader with a larger batch size, or `torch.stack`; what "
+                "has one sample is trained by one process",
+            )
+        )  # fmt: skip
 
 
 def _add_frozen(decisions: Decisions, trained: list[Called]) -> None:

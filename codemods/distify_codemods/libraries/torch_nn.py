@@ -87,6 +87,24 @@ _DIMS = {
     **{f"torch.nn.{name}{size}d": size + 2 for name in ("Conv", "ConvTranspose", "BatchNorm") for size in (2, 3)},
     "torch.nn.Conv1d": 3, "torch.nn.ConvTranspose1d": 3, "torch.nn.BatchNorm1d": 2,
 }  # fmt: skip
+#: How the names of layers begin that mix what lies along all dimensions but the first, or treat it entry by entry: what
+#: is along the first, and nothing else, they treat apart.
+_CONVOLVING = ("Conv", "LazyConv")
+_AMONG_THEM = (
+    "BatchNorm", "LazyBatchNorm", "SyncBatchNorm", "InstanceNorm", "LazyInstanceNorm", "GroupNorm", "LocalResponseNorm",
+    "MaxPool", "MaxUnpool", "AvgPool", "Adaptive", "LPPool", "FractionalMaxPool", "Upsample", "Upsampling", "Dropout",
+    "AlphaDropout", "FeatureAlphaDropout", "PReLU", "PixelShuffle", "ChannelShuffle", "ZeroPad", "ReflectionPad",
+    "ReplicationPad", "ConstantPad", "CircularPad",
+)  # fmt: skip
+#: What makes one row of each sample; and models of libraries that are made of such layers, by how their names begin.
+FLATTENS = "torch.nn.Flatten"
+_ROWS = frozenset({"torch.nn.Linear", "torch.nn.LazyLinear"})
+_ZOO = "torchvision.models."
+_CONVOLUTIONAL = (
+    "resnet", "resnext", "wide_resnet", "vgg", "alexnet", "densenet", "mobilenet", "squeezenet", "inception",
+    "googlenet", "shufflenet", "efficientnet", "mnasnet", "regnet", "segmentation.fcn", "segmentation.deeplab",
+    "segmentation.lraspp",
+)  # fmt: skip
 #: Layers that are functions along a dimension, which may be that of the samples.
 ALONG = frozenset(f"torch.nn.{name}" for name in "Softmax LogSoftmax Softmin CosineSimilarity GLU".split())
 #: How the names of layers with parameters of their own begin.
@@ -126,6 +144,34 @@ def has_a_forward(name: str) -> bool:
     """Whether it is a layer or a loss, and no class that only others are derived from, and no list of modules."""
     own = name.startswith(OWN) and name.count(".") == 2 and not name.rpartition(".")[2].startswith("_")
     return own and name not in (MODULE, DATA_PARALLEL, *CONTAINERS[1:])
+
+
+def convolves(name: str) -> bool:
+    """Whether it is a convolution, or a model that consists of them."""
+    return name.removeprefix(OWN).startswith(_CONVOLVING) if name.startswith(OWN) else _is_convolutional(name)
+
+
+def _is_convolutional(name: str) -> bool:
+    return name.startswith(_ZOO) and name.removeprefix(_ZOO).startswith(_CONVOLUTIONAL)
+
+
+def treats_rows_apart(name: str) -> bool:
+    """Whether a layer treats apart what lies along any dimension but the last."""
+    return name in _ROWS
+
+
+def treats_samples_apart(name: str) -> bool:
+    """Whether a layer, or a model of a library, treats apart what lies along the first dimension; rows are flat."""
+    if not name.startswith(OWN):
+        return _is_convolutional(name)
+    own = name.removeprefix(OWN)
+    plain = name in BESIDE and not own.startswith(("Embedding", "LayerNorm", "RMSNorm"))
+    return plain or name in (*_ROWS, *CONTAINERS, FLATTENS) or own.startswith((*_CONVOLVING, *_AMONG_THEM))
+
+
+def is_no_layer(name: str) -> bool:
+    """Whether it is nothing that a forward pass calls as a layer: a loss, a device, something of Python's."""
+    return is_loss(name) or name.startswith(NO_MODULES) or name in (PARAMETER, "torch.nn.Buffer", "torch.device")
 
 
 def is_loss(name: str) -> bool:

@@ -104,7 +104,8 @@ RULE = Rule(
     run=run,
     limits="With --strategy sharded, what speaks against sharded data is advice, and no more. Loading and all that is "
     "not a model's are done by every rank, which costs time where it is much. A script that trains no module, plays an "
-    "environment or starts processes of its own is left to a person.",
+    "environment or starts processes of its own is left to a person, and so is one of which each forward pass is seen "
+    "to be of one sample that its models do not take apart.",
     examples=(
         Example(
             strategy="shared",
