@@ -128,7 +128,7 @@ def test_batches_are_rank_zeros(head: str, line: str) -> None:
 
 
 #: A training whose batches come from nothing that is known to be a loader.
-STEP = "optimizer.zero_grad()\nloss = F.mse_loss(model(x), y)\nloss.backward()\noptimizer.step()\n"
+STEP = "optimizer.zero_grad()\nloss = nn.functional.mse_loss(model(x), y)\nloss.backward()\noptimizer.step()\n"
 OF_OTHERS = f"{FLIPS}from pipes import build\n"
 
 

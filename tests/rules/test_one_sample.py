@@ -9,6 +9,7 @@ from tests.rules.scripts import DATA, IMPORTS, MODEL, OPTIMIZER, conversion_of
 
 SHARED = Options(strategy="shared")
 TOKENS = "from words import tokenizer\n"
+FUNCTIONS = "from torch.nn import functional as F\n"
 
 #: Of the script's own.
 MAKERS = """\
@@ -190,7 +191,7 @@ def images(
     """A training on images of three colours."""
     data = "data = TensorDataset(torch.randn(24, 3, 32, 32), torch.randn(24, 2))\n"
     step = f"    loss = F.mse_loss(model({given}), y)\n    optimizer.zero_grad()\n    loss.backward()\n"
-    top = f"{IMPORTS}{head}\n\n{PLAIN.replace('BODY', body)}{data}model = {made}\n{OPTIMIZER}"
+    top = f"{IMPORTS}{FUNCTIONS}{head}\n\n{PLAIN.replace('BODY', body)}{data}model = {made}\n{OPTIMIZER}"
     return f"{top}for {over}:\n{before}{step}    optimizer.step()\n{after}"
 
 
@@ -268,3 +269,30 @@ def test_batches_that_grow_with_the_ranks_are_no_samples() -> None:
     before = images("x", over="x, y in DataLoader(data, batch_size=1)")
     assert len(declined(before)) == 1
     assert declined(before, Options(strategy="shared", scale="linear")) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "alone"),
+    [
+        ("i:i + 1", True),
+        ("i:1 + i", True),
+        ("i:i + 2", False),
+        ("2 * i:2 * i + 2", False),
+        ("i:i + size", False),
+    ],
+)
+def test_one_row_that_is_cut_out_is_not_dealt_out(rows: str, alone: bool) -> None:
+    """A rank's share of it would be nothing, and the run end with its first step."""
+    head = f"inputs, outputs = torch.randn(64, 4), torch.randn(64, 1)\nsize = 4\n{MODEL}{OPTIMIZER}"
+    step = f"    x = inputs[{rows}]\n    y = outputs[{rows}]\n    loss = F.mse_loss(model(x), y)\n"
+    rest = "    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n"
+    conversion = conversion_of(f"{IMPORTS}{FUNCTIONS}{head}for i in range(16):\n{step}{rest}", options=Options())
+    assert (conversion.strategy is Strategy.SHARED) is alone
+    told = [one.message for one in conversion.findings if "one sample is cut out here" in one.message]
+    assert len(told) == alone
+    assert any("is given one sample (`inputs[" in one.message for one in conversion.findings) is alone
+
+
+def test_the_first_row_is_one_sample() -> None:
+    assert len(said(training("inputs[:1]"))) == 1
+    assert said(training("inputs[:2]")) == said(training("inputs[1:]")) == []

@@ -16,6 +16,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions import played
 from distify_codemods.decisions.base import Blocked, Slicing, made_at
+from distify_codemods.decisions.one_sample import is_of_one_row
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import Cutting
@@ -59,6 +60,8 @@ def decide_cuts(facts: Facts) -> Dealt:
     if game is not None:
         why = ": there is no data to share out"
         return Dealt(facts, uncut=(played.blocked("DATA04", game.module, game.node, why),))
+    if (alone := next(filter(_is_one_row, cuts), None)) is not None:
+        return Dealt(facts, uncut=(Blocked("DATA04", *made_at(alone), *_ONE),))
     sizes = frozenset(key_of(size) for cut in cuts for size in cut.sizes)
     if sizes:
         seen = facts.tried(cutting=Cutting(sizes))
@@ -76,6 +79,12 @@ def decide_cuts(facts: Facts) -> Dealt:
         avoided |= elsewhere
     first = next(iter(_trained_on(seen)))
     return Dealt(facts, uncut=(Blocked("DATA04", *made_at(first), *_NOWHERE),))
+
+
+def _is_one_row(cut: Cut) -> bool:
+    """`data[i : i + 1]`"""
+    rows = cut.site.slice[0].slice if isinstance(cut.site, cst.Subscript) else None
+    return isinstance(rows, cst.Slice) and is_of_one_row(rows)
 
 
 def _is_a_batch(facts: Facts) -> bool:
@@ -313,6 +322,10 @@ _PLAYED = (
 _UNKNOWN = (
     "this batch comes from something that cannot be followed: whether all ranks get the same one is not known",
     "put the data into a Dataset and loop over a DataLoader",
+)
+_ONE = (
+    "one sample is cut out here, which cannot be dealt out to several ranks",
+    "cut several for each step, or put the data into a Dataset and loop over a DataLoader",
 )
 _NOWHERE = (
     "a batch of training is cut here by hand, and no place was found where each rank could take its share of it",

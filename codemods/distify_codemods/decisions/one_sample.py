@@ -178,11 +178,13 @@ def _is_bound_to_a_batch(module: Module, bound: cst.CSTNode, depth: int, surely:
     return False
 
 
-def _is_of_one_row(cut: cst.Slice) -> bool:
-    """`i : i + 1`, `7:8`"""
+def is_of_one_row(cut: cst.Slice) -> bool:
+    """`i : i + 1`, `7:8`, `:1`"""
     lower, upper = cut.lower, cut.upper
-    if cut.step is not None or lower is None or upper is None:
+    if cut.step is not None or upper is None:
         return False
+    if lower is None:
+        return tree.integer(upper) == 1
     if isinstance(lower, cst.Integer) and isinstance(upper, cst.Integer):
         return upper.evaluated_value - lower.evaluated_value == 1
     if not isinstance(upper, cst.BinaryOperation) or not isinstance(upper.operator, cst.Add):
@@ -203,7 +205,7 @@ def _made_of_one(facts: Facts, module: Module, node: cst.BaseExpression, depth: 
         return _made_of_one(facts, module, node.value, depth - 1)
     if isinstance(node, cst.Subscript):
         first = node.slice[0].slice
-        if isinstance(first, cst.Slice) and _is_of_one_row(first):
+        if isinstance(first, cst.Slice) and is_of_one_row(first):
             return f"`{brief(node)}`"
         index = first.value if isinstance(first, cst.Index) else None
         if isinstance(index, cst.Name) and index.value == "None":
