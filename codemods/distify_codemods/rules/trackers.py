@@ -190,6 +190,7 @@ RULE = Rule(
         ),
         Example(
             torch="{torch}\nimport mlflow",
+            group='+ rt.init_process_group(own_random=["mlflow"])',
             end="""
             - mlflow.log_param("epochs", 3)
             - mlflow.log_metric("done", 1)
