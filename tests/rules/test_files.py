@@ -295,6 +295,40 @@ def test_written_and_read_in_one_place(after: str) -> None:
     assert blocked(before) == {("OUT03", len(before.splitlines()) - after.count("\n") + 1)}
 
 
+@pytest.mark.parametrize(
+    "used",
+    [
+        "to.writelines('x')\nto.flush()\n",
+        "json.dump({}, to)\n",
+        "for i in range(3):\n    to.write(str(i))\nrows = 3\n",
+    ],
+)
+@pytest.mark.parametrize("mode", ["a+", "w+"])
+def test_opened_for_both_and_only_written(mode: str, used: str) -> None:
+    before = f"to = open('a.txt', '{mode}')\n{used}to.close()\n"
+    after = before.replace("open(", "rt.main_process_open(")
+    assert converted(script(imports=TOOLS, after=before)) == distributed(imports=TOOLS, after=after)
+
+
+def test_opened_for_both_and_printed_into() -> None:
+    after = "to = open('a.txt', 'a+')\nprint('y', file=to)\nto.close()\n"
+    assert "rt.main_process_open('a.txt', 'a+')\n" in converted(script(imports=TOOLS, after=after))
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        "print(to.read())\n",
+        "lines = [*to]\n",
+        "place = to.tell()\nprint(place)\n",
+        "for line in to:\n    os.remove(line)\n",
+    ],
+)
+def test_opened_for_both_and_read(used: str) -> None:
+    before = script(imports=TOOLS, after=f"to = open('a.txt', 'a+')\nto.write('x')\n{used}to.close()\n")
+    assert blocked(before) == {("OUT03", line_of(before, "a+"))}
+
+
 def test_written_and_read_again() -> None:
     """Rank 1 must not read before rank 0 has written."""
     after = 'np.save("a.npy", [1])\nvalues = np.load("a.npy")\n'

@@ -237,7 +237,7 @@ def _open(context: Context, event: Event, name: str) -> bool:
     elif context.comes_on_main(event):
         context.not_needed(BY_ITSELF)
         return True
-    elif modes is not None and any("+" in mode for mode in modes):
+    elif modes is not None and any("+" in mode for mode in modes) and Opened(context.facts, event).is_looked_at():
         context.needs_you(
             "a file is opened to be read and written by every rank", module, node,
             "write it under `if rt.is_main_process():`, and open it a second time to read it, after `rt.barrier()`",
