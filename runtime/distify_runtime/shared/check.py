@@ -4,7 +4,8 @@ At the first call of each form of arguments, and for those that train again at c
 batch goes through the model once more on every rank. Outputs, buffers and attributes that the pass changed, and the
 gradients of one random projection of the outputs are compared. The model's state, random numbers and `.grad` stay as
 they are. It costs about two forward and backward passes of the whole batch each time, and memory for the parameters
-three times more: as they were, and the gradients of both passes.
+three times more: as they were, and the gradients of both passes. Where something differs that may be rounding, the same
+is done once more in double precision, which tells.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from distify_runtime.environment import world_size
 from distify_runtime.output import note
 from distify_runtime.shared import comparing, escapes, region, surroundings
 from distify_runtime.shared.attributes import Watched
-from distify_runtime.shared.comparing import Both, Outside, Passed
+from distify_runtime.shared.comparing import Apart, Both, Outside, Passed
 from distify_runtime.shared.copies import made_by_hooks
+from distify_runtime.shared.doubled import in_double
 from distify_runtime.shared.draws import Dims, OneRow, batch_dims
 from distify_runtime.shared.escapes import Births
 from distify_runtime.shared.graph import flows, leaves_past
@@ -131,7 +133,11 @@ def _candidates(call: Call, whole: Passed) -> Iterator[Plan]:
 class _Check:
     """One call, in parts and whole."""
 
-    def __init__(self, model: SharedModel, call: Call, counts: tuple[int, ...] | None, vouched: bool) -> None:
+    def __init__(
+        self, model: SharedModel, call: Call, counts: tuple[int, ...] | None, vouched: bool, is_double: bool = False
+    ) -> None:
+        """is_double: what there is to compare is in double precision, under `in_double`."""
+        self._is_double = is_double
         self._model, self._call, self._counts, self._vouched = model, call, counts, vouched
         self._readings = Readings()
         self.read: Mixture = frozenset()
@@ -173,6 +179,9 @@ class _Check:
             return why
         self._model.copies.add_strays([one for identity, one in part.leaves.items() if identity in whole.leaves])
         outputs = _agreed(outputs_of([one for _, one in everyone], whole, counts, plan.outputs, self._vouched))
+        told_apart: Plan | None = None
+        if isinstance(outputs, Apart) and (told_apart := self._in_double(plan)):
+            outputs = told_apart.outputs
         if isinstance(outputs, str):
             return outputs
         del everyone  # not to be held through the next pass
@@ -182,10 +191,29 @@ class _Check:
         proposed.agreed, proposed.course = {}, []
         found = self._attempt(lambda: (self._shared_pass(proposed, counts), None), along)
         why = _first((found or _DIFFERENT) if isinstance(found, str) else comparing.difference(found, whole))
-        if not why:
+        if isinstance(why, Apart) and (told_apart or self._in_double(plan)):
+            why = ""
+        if not (why or self._is_double):
             self._model.draws.learn(whole.moved, both.moved)
             self._model.draws.learn_of_tensors(dims, "torch" not in whole.moved and not whole.drops)
         return why or proposed
+
+    def _in_double(self, plan: Plan) -> Plan | None:
+        """The plan with its outputs, if it does in double precision: what differs else is rounding. A collective."""
+        if self._is_double:
+            return None
+        self._draws.again()  # from where on the other one draws: the same place on all ranks
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(in_double(self._model.model, self._model.copies.parameters()))
+                check = _Check(self._model, self._call.doubled(), self._counts, self._vouched, is_double=True)
+                whole = check.whole(())
+                is_there = isinstance(whole, Passed) and whole.precision is None
+            except Exception:  # there is no such precision, no memory for it, or none of a tensor of this kind
+                is_there = False
+            found = check.settled(plan) if all(communicator.all_gather_object(is_there)) else None
+            self._model.copies.forget()
+        return found if isinstance(found, Plan) else None
 
     def _both(self, plan: Plan, counts: tuple[int, ...], along: tuple[Dims, ...]) -> Both:
         """A collective."""
@@ -324,7 +352,7 @@ def _agreed(mine: _T) -> _T:
 
 def _first(said: str) -> str:
     """What the first rank says that says anything. A collective."""
-    return next((one for one in communicator.all_gather_object(str(said)) if one), "")
+    return next(filter(None, communicator.all_gather_object(said)), "")
 
 
 @contextlib.contextmanager

@@ -23,14 +23,21 @@ _ROUNDING_OF_HALVES = 5e-2
 _EPSILONS = 16
 #: The same of wide numbers that were computed from narrow ones: each step rounds them by chance, up or down.
 _EPSILONS_OF_STEPS = 2
+#: What is not equal, and no further apart than this, may be rounding all the same: where last digits decide something.
+_NEAR = 0.1
 #: What is this much smaller than the largest gradient is held against that: it may be nothing but rounding.
 _SMALL = 1e-2
 #: The same for a running mean, held against the spread of what it is a mean of.
 _OF_SPREAD = 0.1
 #: How exactly the weights of the parts have to show, where no gradients vouch for them.
 _OF_WEIGHTS = 1e-2
+OTHER_VALUES = "a part of the batch gives other values than the whole one: its samples depend on each other"
 #: Where a tensor keeps those that are called with its gradient.
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+
+
+class Apart(str):
+    """Why two passes are not equal, where rounding may be what it is. They are compared in double precision then."""
 
 
 @dataclass
@@ -139,7 +146,7 @@ def difference(parts: Passed, whole: Passed) -> str:
     precision = whole.precision
     for part, other in zip(parts.tensors, whole.tensors, strict=True):
         if part.shape != other.shape or not is_equal(part, other, precision=precision):
-            return "a part of the batch gives other values than the whole one: its samples depend on each other"
+            return Apart(OTHER_VALUES) if is_near(part, other) else OTHER_VALUES
     largest = max((_norm(one) for one in whole.gradients.values() if one is not None), default=0.0)
     for identity, mine in parts.gradients.items():
         expected = whole.gradients.get(identity)
@@ -148,7 +155,8 @@ def difference(parts: Passed, whole: Passed) -> str:
         mine = torch.zeros_like(expected) if mine is None else mine  # type: ignore[arg-type]
         expected = torch.zeros_like(mine) if expected is None else expected
         if not is_equal(mine, expected, _SMALL * largest, precision):
-            return "a part of the batch has other gradients than the whole one"
+            why = "a part of the batch has other gradients than the whole one"
+            return Apart(why) if torch.equal(mine.isfinite(), expected.isfinite()) else why
     return _of_states(parts.state, whole)
 
 
@@ -157,7 +165,8 @@ def _of_states(parts: dict[str, Tensor], whole: Passed) -> str:
         one, other, least = parts.get(name), whole.state.get(name), _OF_SPREAD * whole.spreads.get(name, 0.0)
         known = None if one is None or other is None or one.shape != other.shape else (one, other)
         if known is None or not is_equal(*known, least, whole.precision):
-            return f"what it keeps in `{name}` is another thing after a part of the batch than after the whole one"
+            why = f"what it keeps in `{name}` is another thing after a part of the batch than after the whole one"
+            return Apart(why) if known is not None and is_near(*known, least) else why
     return ""
 
 
@@ -186,6 +195,14 @@ def is_equal(one: Tensor, other: Tensor, at_least: float = 0.0, precision: torch
     else:
         rounded = torch.finfo(other.dtype).tiny
     return distance <= allowed * max(size, at_least) + rounded
+
+
+def is_near(one: Tensor, other: Tensor, at_least: float = 0.0) -> bool:
+    """Whether these are not so far apart that it can be no rounding. at_least: as for `is_equal`."""
+    if one.shape != other.shape or not other.dtype.is_floating_point:
+        return False
+    size = _norm(other - other.mean()) if other.numel() > 1 else _norm(other)
+    return _norm(one - other) <= _NEAR * max(size, at_least)
 
 
 class Weights(enum.Enum):

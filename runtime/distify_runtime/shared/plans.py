@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from distify_runtime import communicator
 from distify_runtime.shared import messages, operations, related, shapes
 from distify_runtime.shared.batches import Batch, batches
+from distify_runtime.shared.doubled import doubled
 from distify_runtime.shared.entries import blank_of, lists_in, owner_of
 from distify_runtime.shared.given import Given
 from distify_runtime.shared.graph import sums_reached
@@ -59,6 +60,12 @@ class Call:
     def cut_off(self) -> Call:
         """The same call, of copies of its arguments that gradients flow to and no further."""
         tensors = [one.detach().clone().requires_grad_(one.requires_grad) for one in self.tensors]
+        args, kwargs = rebuilt((self.args, self.kwargs), iter(tensors))
+        return replace(self, args=args, kwargs=kwargs, tensors=tensors)
+
+    def doubled(self) -> Call:
+        """The same call, of arguments in double precision that gradients flow to and no further."""
+        tensors = [doubled(one.detach()).requires_grad_(one.requires_grad) for one in self.tensors]
         args, kwargs = rebuilt((self.args, self.kwargs), iter(tensors))
         return replace(self, args=args, kwargs=kwargs, tensors=tensors)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from distify_runtime.shared import comparing
-from distify_runtime.shared.comparing import Passed, Weights
+from distify_runtime.shared.comparing import Apart, Passed, Weights
 from distify_runtime.shared.entries import blank_of, owner_of
 from distify_runtime.shared.layouts import Differ
 from distify_runtime.shared.plans import Output
@@ -51,7 +51,7 @@ def output_of(
     """parts: each rank's tensor; flows: whether gradients flow to it. Or why there is no way: it speaks to the user."""
     if (entry := _entry_of(parts, whole, counts, precision)) is not None:
         return entry
-    is_known = False
+    is_known = is_near = False
     for restored in _restored(parts, whole, counts):
         for output in _options([tuple(part.shape) for part in restored], whole, flows, counts):
             is_known = True
@@ -59,11 +59,12 @@ def output_of(
                 joined = output.layout(counts, [shape_of(part) for part in restored]).join(restored)
                 if comparing.is_equal(joined, whole, precision=precision):
                     return output
+                is_near = is_near or comparing.is_near(joined, whole)
     if not is_known:
         shapes = ", ".join(str(tuple(part.shape)) for part in parts)
         told = f"a part of the batch gives shapes {shapes}, the whole one {tuple(whole.shape)}"
         return f"its outputs do not follow the batch: {told}"
-    return "a part of the batch gives other values than the whole one: its samples depend on each other"
+    return Apart(comparing.OTHER_VALUES) if is_near else comparing.OTHER_VALUES
 
 
 def _unproven(
