@@ -7,7 +7,6 @@ those of the whole batch all the same. That a part can be shared is never taken 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -25,27 +24,19 @@ class TooLarge(str):
     """Why a batch is not shared that there is no memory for: it says nothing of what is computed."""
 
 
-@dataclass(frozen=True)
-class Whole:
-    """Who was found to need whole batches, and why."""
-
-    name: str
-    why: str
-
-
 class Kinds:
-    """Of the parts that were tried, those that cannot be shared."""
+    """Of the parts that were tried, those that cannot be shared: why."""
 
     def __init__(self) -> None:
-        self._found: dict[_Kind, Whole] = {}
+        self._found: dict[_Kind, str] = {}
 
-    def learn(self, part: nn.Module, call: Call, found: Whole) -> None:
+    def learn(self, part: nn.Module, call: Call, why: str) -> None:
         """All ranks have found the same."""
-        if _tells(call) and not isinstance(found.why, TooLarge):
-            self._found.setdefault(_kind(part, call), found)
+        if _tells(call) and not isinstance(why, TooLarge):
+            self._found.setdefault(_kind(part, call), why)
 
-    def whole(self, part: nn.Module, call: Call) -> Whole | None:
-        """What was found of a part of this kind, where all ranks know of one: attributes may differ. A collective."""
+    def whole(self, part: nn.Module, call: Call) -> str | None:
+        """Why a part of this kind cannot, where all ranks know of one: attributes may differ. A collective."""
         if not self._found or not _tells(call):
             return None
         found = self._found.get(_kind(part, call))

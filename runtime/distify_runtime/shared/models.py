@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,6 @@ from distify_runtime.gradients import broadcast_parameters
 from distify_runtime.meeting import collective
 from distify_runtime.members import held_by, modules_of, parts_of
 from distify_runtime.noticing import notice, noticed_in
-from distify_runtime.output import note
 from distify_runtime.process_group import at_the_end
 from distify_runtime.randomness import seed_ranks_alike
 from distify_runtime.shared import (
@@ -33,13 +32,14 @@ from distify_runtime.shared import (
     region,
     related,
     steps,
+    wholes,
 )
 from distify_runtime.shared.attributes import Watched, sizes_made_whole
 from distify_runtime.shared.copies import Copies
 from distify_runtime.shared.entries import filled
 from distify_runtime.shared.forms import Forms, NotInParts, even_counts_of
 from distify_runtime.shared.graph import leaves_past
-from distify_runtime.shared.kinds import Kinds, Whole
+from distify_runtime.shared.kinds import Kinds
 from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
 from distify_runtime.shared.plans import Plan
 from distify_runtime.shared.readings import Readings, notice_readings
@@ -128,6 +128,10 @@ class SharedModel:
     # ---- one call
 
     def called(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with wholes.told_together():
+            return self._called(function, args, kwargs)
+
+    def _called(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.given_up:
             return function(*args, **kwargs)
         if not any(is_lazy(one) for one in self.model.parameters()):
@@ -278,30 +282,33 @@ class SharedModel:
 
     def _plan(self, call: plans.Call) -> Plan | None:
         is_tried = self.depth > 0 and call.trains and call.form not in self.forms.plans
-        if is_tried and (other := _kinds.whole(self.model, call)):
-            self._give_up(other.why, f", as {other.name} is")
+        if is_tried and (why := _kinds.whole(self.model, call)):
+            self._give_up(why)
             return None
         plan, why = self.forms.plan(self, call)
         if plan is None and why and call.trains:
             if is_tried:
-                _kinds.learn(self.model, call, Whole(self.name, why))
+                _kinds.learn(self.model, call, why)
             self._give_up(why)
         return plan
 
-    def _give_up(self, why: str, like: str = "") -> None:
+    def _give_up(self, why: str) -> None:
         self.given_up = why
         parts = [] if self.depth == _DEEPEST else list(parts_of(self.model))
         for name, part in parts:
             shared = SharedModel.of(part, f"{self.name}.{name}", self.depth + 1)
             shared.patch()
             self.parts.append(shared)
-        instead = f"; its parts are shared in its place: {', '.join(name for name, _ in parts)}" if parts else ""
-        note(f"{self.name} is computed on whole batches by every rank{like}: {why}{instead}")
+        self._say_whole([name for name, _ in parts])
+
+    def _say_whole(self, instead: Sequence[str] = ()) -> None:
+        model, _, part = self.name.partition(".") if self.depth else (self.name, "", "")
+        wholes.say(model, part, self.given_up, instead)
 
     def found_in_a_checkpoint(self) -> None:
         if not self.given_up:
             self.given_up = "it is called inside of a checkpoint, which a backward pass computes again"
-            note(f"{self.name} is computed on whole batches by every rank: {self.given_up}")
+            self._say_whole()
 
     @property
     def is_shared(self) -> bool:

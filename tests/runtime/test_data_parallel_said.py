@@ -1,0 +1,82 @@
+"""What is said of a model that is computed whole: one line, however many of its parts are, too."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+
+import distify_runtime as rt
+import torch
+from ranks import on_ranks
+from torch import Tensor, nn
+
+OTHER_VALUES = "a part of the batch gives other values than the whole one: its samples depend on each other"
+
+
+class Related(nn.Module):
+    """Compares the samples of its batch."""
+
+    def __init__(self, *parts: nn.Module) -> None:
+        super().__init__()
+        self.parts = nn.Sequential(*parts)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        found: Tensor = self.parts(rows)
+        return found - found.mean(0)
+
+
+def _said(parts: int) -> str:
+    torch.manual_seed(0)
+    model = Related(nn.Linear(3, 3), *(Related(nn.Linear(3, 3)) for _ in range(parts)))
+    rt.data_parallel(model)
+    rows = torch.randn(6, 3, generator=torch.Generator().manual_seed(1))
+    with contextlib.redirect_stderr(io.StringIO()) as told:
+        for _ in range(3):
+            model(rows).sum().backward()
+    return told.getvalue()
+
+
+HEAD = (
+    f"distify: Related is computed on whole batches by every rank: {OTHER_VALUES}; its parts are shared in its place: "
+)
+
+
+def test_one_line_is_said_of_a_model_and_its_parts() -> None:
+    assert on_ranks(_said, 0) == [f"{HEAD}parts\n", ""]
+    of_parts = f"parts, parts.1: {OTHER_VALUES}"
+    assert on_ranks(_said, 1) == [f"{HEAD}parts; but some of them are computed whole, too ({of_parts})\n", ""]
+    of_parts = f"parts, parts.1, parts.2 and 2 more: {OTHER_VALUES}"
+    assert on_ranks(_said, 4) == [f"{HEAD}parts; but some of them are computed whole, too ({of_parts})\n", ""]
+
+
+class Later(nn.Module):
+    """Is shared by its parts from the first call on; one of them is not called before the second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.calls = Related(nn.Linear(3, 3)), Related(nn.Linear(3, 3), nn.Tanh()), 0
+
+    def forward(self, rows: Tensor) -> Tensor:
+        self.calls += 1
+        found: Tensor = self.first(rows)
+        return self.second(found) if self.calls > 1 else found
+
+
+def _said_later() -> str:
+    torch.manual_seed(0)
+    model = Later()
+    rt.data_parallel(model)
+    rows = torch.randn(6, 3, generator=torch.Generator().manual_seed(1))
+    with contextlib.redirect_stderr(io.StringIO()) as told:
+        for _ in range(3):
+            model(rows).sum().backward()
+    return told.getvalue()
+
+
+def test_what_is_found_in_a_later_call_is_said_there() -> None:
+    first, second = on_ranks(_said_later)[0].splitlines()
+    of_first = f"first: {OTHER_VALUES}"
+    assert first.endswith(
+        f"; its parts are shared in its place: first, second; but some of them are computed whole, too ({of_first})"
+    )
+    assert second == f"distify: Later: parts of it are computed on whole batches by every rank (second: {OTHER_VALUES})"
