@@ -246,6 +246,9 @@ def test_nothing_is_there_to_share(given: str, more: dict[str, str], options: Op
         ("x[None]", {"body": "x = torch.cat([x, x])[:1].flatten(1)"}),
         ("x[None]", {"body": "x = x.repeat(4, 1, 1, 1).flatten(1)"}),
         ("x[None]", {"body": "x = torch.stack(x.unbind(1)).mean((2, 3))"}),
+        ("x[None]", {"body": "x = x.squeeze(0).flatten(1).mean(1)[None]"}),
+        ("x[None]", {"body": "x = torch.squeeze(x).mean()[None, None].expand(1, 8)"}),
+        ("x[None]", {"body": "x = x[0].flatten(1).mean(1)[None]"}),
         ("x[None]", {"made": "nn.Sequential(nn.Flatten(), nn.Linear(3072, 2))"}),  # rows, as far as that is seen
         ("x[None]", {"made": "nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(2), nn.Linear(900, 1), nn.Flatten())"}),
         ("x[None]", {"made": "nets.Unet(classes=2)", "head": "import segmentation_models_pytorch as nets\n"}),

@@ -422,6 +422,40 @@ def test_a_run_of_single_samples_ends_with_that() -> None:
         on_ranks(_one_sample_in_each_step)
 
 
+class Bags(nn.Module):
+    """Of one bag of instances, most of the work is done for each instance."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.instances = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8))
+        self.weight, self.head = nn.Linear(8, 1), nn.Linear(8, 2)
+
+    def forward(self, bag: Tensor) -> Tensor:
+        found = self.instances(bag.squeeze(0))
+        return self.head((self.weight(found).softmax(0) * found).sum(0, keepdim=True))
+
+
+def _one_bag_in_each_step(shares: bool) -> list[float]:
+    torch.manual_seed(0)
+    net = Bags().double()
+    if shares:
+        rt.data_parallel(net)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for step in range(25):
+        bag = torch.randn(1, 6 + 2 * (step % 3), 4, dtype=torch.float64)
+        loss = nn.functional.cross_entropy(net(bag), torch.tensor([step % 2]))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return [one.sum().item() for one in net.parameters()]
+
+
+def test_of_a_single_sample_the_parts_share_what_it_is_made_of() -> None:
+    """Else the run would end: no model could be shared."""
+    first, second = on_ranks(_one_bag_in_each_step, True)
+    assert first == second == pytest.approx(_one_bag_in_each_step(False), abs=1e-12)
+
+
 class Failing(Net):
     calls = 0
 

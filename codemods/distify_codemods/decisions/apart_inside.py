@@ -77,6 +77,8 @@ def _may_take_apart(module: Module, node: cst.CSTNode, by_rows: bool) -> bool:
     """
     if isinstance(node, cst.Attribute) and node.attr.value in _TURNED:
         return True
+    if isinstance(node, cst.Subscript):
+        return _may_take_a_sample(node)
     if not isinstance(node, cst.Call):
         return False
     name = node.func.attr.value if isinstance(node.func, cst.Attribute) else tree.dotted(node.func) or ""
@@ -90,9 +92,21 @@ def _may_take_apart(module: Module, node: cst.CSTNode, by_rows: bool) -> bool:
         return not _along_another(node.args[1:])
     if name in _CUTTING:
         return not _along_another(given[1:])
+    if name == "squeeze":
+        return not _along_another(given)
     if name == "flatten":
         return bool(given) and tree.integer(given[0].value) != 1
     return name in _SHAPING and not _keeps_samples(module, given)
+
+
+def _may_take_a_sample(node: cst.Subscript) -> bool:
+    """`x[0]`, and not `x[:, 0]`, `x.shape[0]`, `self.layers[0]`."""
+    first = node.slice[0].slice
+    whole = isinstance(first, cst.Slice) and first.lower is None and first.upper is None
+    none = isinstance(first, cst.Index) and tree.dotted(first.value) == "None"
+    held = tree.dotted(node.value) or ""
+    sizes = isinstance(node.value, cst.Call) or held.endswith(".shape") or held.startswith("self.")
+    return not (whole or none or sizes)
 
 
 _TURNED = frozenset({"T", "mT"})

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from distify_runtime.environment import world_size
+from distify_runtime.members import parts_of
 from distify_runtime.output import note
 from distify_runtime.shared import check
 from distify_runtime.shared.check import Traces
@@ -102,8 +103,13 @@ class Forms:
 
     def _say_whole(self, model: SharedModel, call: Call, why: str) -> None:
         self.why_whole = why
+        if model.depth and call.is_of_one:
+            return  # so it is said of the model
         shapes = ", ".join(str(tuple(one)) for one in call.sizes)
-        note(f"{model.name}: calls like this one, with shapes {shapes}, are computed whole by every rank: {why}")
+        parts = (
+            "; its parts are shared where they are given more" if call.is_of_one and any(parts_of(model.model)) else ""
+        )
+        note(f"{model.name}: calls like this one, with shapes {shapes}, are computed whole by every rank: {why}{parts}")
 
     def _again(self, model: SharedModel, call: Call, known: Plan) -> Plan | None:
         """The plan as it is found now. It has been found for such calls before: nothing may have changed."""

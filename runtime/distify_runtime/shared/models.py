@@ -290,16 +290,23 @@ class SharedModel:
             if is_tried:
                 _kinds.learn(self.model, call, why)
             self._give_up(why)
+        elif plan is None and call.trains and call.is_of_one:
+            self._share_parts()  # it may be taken apart, into patches or instances; others may have more samples
         return plan
 
     def _give_up(self, why: str) -> None:
         self.given_up = why
-        parts = [] if self.depth == _DEEPEST else list(parts_of(self.model))
-        for name, part in parts:
+        self._share_parts()
+        self._say_whole([part.name.removeprefix(f"{self.name}.") for part in self.parts])
+
+    def _share_parts(self) -> None:
+        """Of calls that are computed whole."""
+        if self.parts or self.depth == _DEEPEST:
+            return
+        for name, part in parts_of(self.model):
             shared = SharedModel.of(part, f"{self.name}.{name}", self.depth + 1)
             shared.patch()
             self.parts.append(shared)
-        self._say_whole([name for name, _ in parts])
 
     def _say_whole(self, instead: Sequence[str] = ()) -> None:
         model, _, part = self.name.partition(".") if self.depth else (self.name, "", "")
