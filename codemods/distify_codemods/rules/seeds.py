@@ -15,7 +15,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import drawing, listings, python
 from distify_codemods.origins import Origin
 from distify_codemods.program import Module
-from distify_codemods.rules import paths
+from distify_codemods.rules import paths, tuning
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example
 
@@ -80,7 +80,8 @@ def _imap(updated: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _take_rank_zeros(context: Context, apart: list[Stretch]) -> None:
-    """Seeds, and orders of data sets, that are others in each process."""
+    """Seeds, orders of data sets, and settings that are tried out, which are others in each process."""
+    tuning.run(context)
     for event in entropy.seeded_anew(context.facts):
         statement = event.module.statement(event.node)
         drawn_apart = any(one.holds(event) for one in apart)
