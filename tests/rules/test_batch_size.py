@@ -239,9 +239,19 @@ def test_batches_of_one_sample_are_told(loader: str, setup: str, told: str, stra
     """A rank has no share of them; nothing is said where each rank gets one of its own."""
     (message,) = _told_of_one_sample(loader, setup, strategy=strategy)
     assert message.startswith(f"{told}: such a batch ")
-    assert message.endswith("make it at least as large as there are ranks, or convert with --scale linear")
+    larger = "make it at least as large as there are ranks, or convert with --scale linear"
+    assert message.endswith(f"{larger}, if the loop is written for more than one sample in a batch")
     assert ("parts of the sample" in message) is (strategy == "shared")
     assert not _told_of_one_sample(loader, setup, strategy=strategy, scale="linear")
+
+
+@pytest.mark.parametrize(("loader", "told"), [("batch_size=1", True), ("shuffle=True", True), ("batch_size=2", False)])
+def test_loops_that_may_be_written_for_one_sample_are_told_of_where_there_are_more(loader: str, told: bool) -> None:
+    """`batch[0]` would leave out the others, in silence."""
+    before = script(loader=f"loader = DataLoader(data, {loader})\n")
+    conversion = conversion_of(before, options=Options(strategy="shared", scale="linear"))
+    said = [one.message for one in conversion.of(Level.ADVICE) if "each batch had one sample" in one.message]
+    assert bool(said) is told
 
 
 @pytest.mark.parametrize("strategy", ["sharded", "shared"])

@@ -22,6 +22,8 @@ _FEW, _RANKS = 8, 4
 #: As many devices as one machine often has: a batch with fewer samples has none for some of them.
 _MOST_RANKS = 8
 _LARGER = "make it at least as large as there are ranks, or convert with --scale linear"
+#: What is written for batches of one sample may leave out all others: `batch[0]`, `squeeze(0)`.
+_WRITTEN_FOR_ONE = "if the loop is written for more than one sample in a batch"
 
 
 def run(context: Context) -> None:
@@ -50,13 +52,19 @@ def _enlarge(context: Context) -> None:
             reason = "each rank computes as much as the script says"
             context.put_into(one.module, one.node, "scale_batch_size({})", reason)
             context.applied("batches have as many times as many samples as there are ranks", one.module, one.node)
+            loaders = [loader for loader in context.facts.loaders if loader.call is one.node]
+            if any(of_one_sample(context.facts, loader) for loader in loaders):
+                context.advice(
+                    "each batch had one sample, and has one for each rank now: see that the loop takes all of them, "
+                    "and not the first alone, as `batch[0]` does", one.module, one.node,
+                )  # fmt: skip
     if not context.options.per_rank_batch:
         facts = context.facts
         for loader in {one.call: one for one in facts.loaders if one.obj in facts.training_loaders}.values():
             if alone := of_one_sample(facts, loader):
                 context.advice(
                     f"{alone}: such a batch is shared only where the run finds that parts of the sample can be, and "
-                    f"where it finds none it ends; {_LARGER}", loader.made.module, loader.call,
+                    f"where it finds none it ends; {_LARGER}, {_WRITTEN_FOR_ONE}", loader.made.module, loader.call,
                 )  # fmt: skip
             elif found := _few_samples(facts, loader):
                 unless, size = found
@@ -74,7 +82,7 @@ def _advise(context: Context, decision: LoaderDecision) -> None:
     if alone:
         context.advice(
             f"{alone}: such a batch cannot be dealt out to several ranks, and the run ends where the loader is made; "
-            f"{_LARGER}", decision.module, decision.node,
+            f"{_LARGER}, {_WRITTEN_FOR_ONE}", decision.module, decision.node,
         )  # fmt: skip
         return
     sizes = {value.constant() for value in decision.batch_sizes}
