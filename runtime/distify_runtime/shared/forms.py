@@ -46,6 +46,7 @@ class Forms:
     shared: int = 0  # calls
     small: int = 0  # calls with fewer samples than there are ranks
     why_whole: str = ""  # what was said last of calls that are computed whole
+    of_few: bool = False  # that was of a call with too few samples to share
 
     @property
     def any_shared(self) -> bool:
@@ -102,7 +103,7 @@ class Forms:
             self._say_whole(model, call, "there are fewer samples in it than ranks")
 
     def _say_whole(self, model: SharedModel, call: Call, why: str) -> None:
-        self.why_whole = why
+        self.why_whole, self.of_few = why, call.is_of_one or call.is_small
         if model.depth and call.is_of_one:
             return  # so it is said of the model
         shapes = ", ".join(str(tuple(one)) for one in call.sizes)
