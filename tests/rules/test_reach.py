@@ -191,6 +191,24 @@ def test_inside_the_model_itself() -> None:
     assert NET in converted(script(model=NET))
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('f"{model}"', 'f"{model.module}"'),
+        ('f"it: {model!r:>9}"', 'f"it: {model.module!r:>9}"'),
+        ('"%s" % model', '"%s" % model.module'),
+        ('"%s of %d" % (model, 3)', '"%s of %d" % (model.module, 3)'),
+        ('"{}".format(model)', '"{}".format(model.module)'),
+        ('"{net} {}".format(3, net=model)', '"{net} {}".format(3, net=model.module)'),
+        ('f"{len(data)}"', 'f"{len(data)}"'),
+        ('f"{optimizer}" + "%s" % data', 'f"{optimizer}" + "%s" % data'),
+    ],
+)
+def test_models_in_a_text(before: str, after: str) -> None:
+    new = converted(script(after=f"text = {before}\n"))
+    assert new == distributed(after=f"text = {after}\n")
+
+
 def test_shown_models() -> None:
     after = converted(script(after="print(model)\n"))
     assert after == distributed(after="print(model.module)\n", prints=True)

@@ -42,10 +42,11 @@ def run(context: Context) -> None:
             saved = _unwrap_what_is_saved(context, event) or saved
         for node, reason in _places(context, event):
             places.setdefault(node, (event.module, reason))
+    for module in context.facts.run.frames:
+        places.update((one, (module, _REASON)) for node in module.nodes for one in _shown(node))
+    places = {node: place for node, place in places.items() if wrapped(context.facts.value(node))}
     for node, (module, reason) in places.items():
         value = context.facts.value(node)
-        if not wrapped(value):
-            continue
         if not context.editable(module, node, "a trained model is reached into"):
             continue
         if node in training:
@@ -58,6 +59,21 @@ def run(context: Context) -> None:
         context.applied("state, attributes and evaluation go to the model inside the wrap")
     else:
         context.not_needed("the script itself never reaches into a trained model")
+
+
+def _shown(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    """What becomes a part of a text: `f"{model}"`, `"%s" % model`, `"{}".format(model)`."""
+    if isinstance(node, cst.FormattedStringExpression):
+        return [node.expression]
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo) and _is_text(node.left):
+        return [one.value for one in node.right.elements] if isinstance(node.right, cst.Tuple) else [node.right]
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "format":
+        return [one.value for one in node.args] if _is_text(node.func.value) else []
+    return []
+
+
+def _is_text(node: cst.BaseExpression) -> bool:
+    return isinstance(node, (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString))
 
 
 def _in_train_mode(context: Context, event: Event) -> bool:
