@@ -34,6 +34,7 @@ def with_loss(loop: str, loss: str) -> str:
         "((model(x) - y) ** 2).mean()",
         "torch.mean((model(x) - y) ** 2)",
         "nn.functional.mse_loss(model(x), y, reduction='none').mean()",
+        "nn.functional.mse_loss(model(x).unsqueeze(2), y[:, :, None], reduction='none').mean(dim=-1).mean()",
         "((model(x) - y) ** 2).sum() / len(x)",
         "((model(x) - y) ** 2).sum() / x.size(0)",
         "((model(x) - y) ** 2).sum().div(x.shape[0])",

@@ -34,7 +34,10 @@ def _value(loss: Loss, options: Arguments, before: int, arguments: Arguments) ->
         given = options.get(name, before + loss.options.index(name) if name in loss.options else None)
         return _NOT_KNOWN if given is None and not _are_seen(options) else given
 
-    return Value(scale=_scale(loss, option, arguments.all()), sources=arguments.sources)
+    given = arguments.all()
+    by_entry = loss.function in torch_losses.BY_ENTRY and _reduction(option) == "none"
+    dims = max((value.dims for value in given[:2]), default=0) if by_entry else 0
+    return Value(scale=_scale(loss, option, given), sources=arguments.sources, dims=dims)
 
 
 def _are_seen(options: Arguments) -> bool:

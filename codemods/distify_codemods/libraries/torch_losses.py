@@ -45,6 +45,11 @@ CLASSES = {
     )
 }
 FUNCTIONS = {loss.function: loss for loss in CLASSES.values()}
+#: Without a reduction these have an entry for each entry of what they compare.
+BY_ENTRY = frozenset(
+    "l1_loss mse_loss smooth_l1_loss huber_loss soft_margin_loss poisson_nll_loss kl_div binary_cross_entropy "
+    "binary_cross_entropy_with_logits".split()
+)
 #: Means over samples that other libraries have.
 _OF_OTHERS = {
     "timm.loss.LabelSmoothingCrossEntropy": Loss("", 2, ("smoothing",)),
