@@ -502,3 +502,15 @@ def test_what_is_sent_is_no_figure_of_one_rank(lines: str, setup: str) -> None:
     assert not blocked(before)
     text = converted(before)
     assert "all_reduce" not in text.replace("channel.send(rt.all_reduce_mean(loss.item()))", ""), text
+
+
+def test_a_loss_of_all_ranks_is_kept_and_is_no_figure_of_one() -> None:
+    """What all ranks compute together is the same on each of them."""
+    setup = "class Net(nn.Linear):\n    def forward(self, x):\n        chosen = (x > 0).float()\n"
+    setup += "        return ((super().forward(x) - x) ** 2 * chosen).sum() / chosen.sum()\n\n\n"
+    loop = "for epoch in range(3):\n    total = 0\n    for x, y in loader:\n        loss = model(x)\n"
+    loop += "        optimizer.zero_grad()\n        loss.backward()\n        optimizer.step()\n"
+    loop += "        total += loss.item()\n    print(total)\n"
+    before = script(setup=setup, model="model = Net(4, 4)\n", loop=loop)
+    (said,) = findings(CODE, before, Level.NOT_NEEDED)
+    assert said.message == "no figure of a rank's own samples is kept"

@@ -43,7 +43,8 @@ def run(context: Context) -> None:
             event.module, event.node,
         )  # fmt: skip
     if not summed and not kept and not given and not written and not context.decisions.left:
-        figure = "a rank's own samples" if context.decisions.joinings else "the training loop"
+        put_together = context.decisions.joinings or context.decisions.loss_reductions
+        figure = "a rank's own samples" if put_together else "the training loop"
         also = _summed_with_the_evaluation(context)
         context.not_needed(also or f"no figure of {figure} is kept{_but_the_last(context)}")
 
