@@ -18,7 +18,7 @@ from distify_codemods.libraries import registry, spelling, torch_losses
 
 FOLDER = Path(__file__).resolve().parents[2] / "codemods" / "distify_codemods"
 #: How many names may stand elsewhere, and in how many files: lower these when there are fewer.
-MOST_NAMES, MOST_FILES = 19, 4
+MOST_NAMES, MOST_FILES = 17, 4
 LIBRARIES = """PIL absl accelerate apex builtins collections comet_ml contextlib copy csv cv2 datetime einops functools
     glob h5py horovod io itertools json logging math matplotlib mlflow multiprocessing neptune numpy os pandas pathlib
     pickle random scipy shutil sklearn subprocess sys tempfile tensorboardX tensorflow threading time torch

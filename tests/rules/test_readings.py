@@ -374,7 +374,7 @@ def test_an_evaluation_that_is_left_alone_is_done_by_every_rank() -> None:
 
 
 def test_what_would_need_someone_is_advice_where_it_is_left_alone() -> None:
-    after = 'log = open("log.txt", "r+")\n'
+    after = 'log = open("log.txt", "r+"); lines = [*log]\n'
     before = script(after=after)
     assert conversion_of(before).outcome is Outcome.REFUSED
     left = script(after=after.replace("\n", "  # distify: skip\n"))
