@@ -114,7 +114,7 @@ class Opened:
         callee = self.facts.value(call.func).objs
         own = bool(callee) and all(isinstance(obj, (Function, Bound, Class)) for obj in callee)
         found = self.facts.run.at(call)
-        return own or any(map(file_events.writes, found)) or _is_printed_into(parent)
+        return own or any(file_events.writes(event) or _is_printed_into(event, parent) for event in found)
 
     def _is_out_of_sight(self) -> bool:
         """Whether what is not followed may look at it: workers of a loader, hooks."""
@@ -203,6 +203,7 @@ def _takes_parts(module: Module, node: cst.Name) -> bool:
     return isinstance(call, cst.Call) and isinstance(module.parents.get(call), cst.Expr)
 
 
-def _is_printed_into(argument: cst.CSTNode | None) -> bool:
+def _is_printed_into(event: Event, argument: cst.CSTNode | None) -> bool:
     """`print(text, file=log)`"""
-    return isinstance(argument, cst.Arg) and argument.keyword is not None and argument.keyword.value == "file"
+    named = isinstance(argument, cst.Arg) and argument.keyword is not None and argument.keyword.value == "file"
+    return named and event.kind is Kind.PRINT

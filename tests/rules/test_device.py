@@ -600,8 +600,8 @@ NAMED = "no GPU is named by its number; `cuda` means the rank's own, which the p
 @pytest.mark.parametrize(
     ("setup", "said"),
     [
-        ("", "nothing is moved to a GPU: each rank computes on the CPU, as the script does"),
-        ("where = 'cpu'\n", "nothing is moved to a GPU: each rank computes on the CPU, as the script does"),
+        ("", "no device is named: what no library moves to a GPU, each rank computes on the CPU"),
+        ("where = 'cpu'\n", "no device is named: what no library moves to a GPU, each rank computes on the CPU"),
         ("device = torch.device('cuda')\n", NAMED),
         ("part = 'cu'\nplace = f'cuda{part}'\n", NAMED),
     ],

@@ -319,13 +319,16 @@ def test_opened_for_both_and_printed_into() -> None:
     "used",
     [
         "print(to.read())\n",
+        "show(1, file=to)\n",
         "lines = [*to]\n",
         "place = to.tell()\nprint(place)\n",
         "for line in to:\n    os.remove(line)\n",
     ],
 )
 def test_opened_for_both_and_read(used: str) -> None:
-    before = script(imports=TOOLS, after=f"to = open('a.txt', 'a+')\nto.write('x')\n{used}to.close()\n")
+    before = script(
+        imports=TOOLS, after=f"from views import show\nto = open('a.txt', 'a+')\nto.write('x')\n{used}to.close()\n"
+    )
     assert blocked(before) == {("OUT03", line_of(before, "a+"))}
 
 

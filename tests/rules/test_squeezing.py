@@ -71,9 +71,9 @@ def test_what_names_the_dimension_and_what_is_no_batch_is_left_alone(loss: str) 
     assert changes("BATCH01", script(loop=LOOP.format(loss=loss))) == []
 
 
-@pytest.mark.parametrize(("size", "keeps"), [(8, True), (1, False)])
-def test_in_evaluation(size: int, keeps: bool) -> None:
-    """Batches of one sample have had no dimension there in the original, either."""
+@pytest.mark.parametrize(("size", "keeps"), [("8", True), ("1", False), ("int(input())", False)])
+def test_in_evaluation(size: str, keeps: bool) -> None:
+    """Batches of one sample have had no dimension there in the original, either: nor where that may be so."""
     after = """\
 model.eval()
 right = 0

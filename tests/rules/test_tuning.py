@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Level, Outcome
 
 from tests.rules.scripts import blocked, conversion_of, converted, line_of
 
@@ -74,7 +75,7 @@ def test_what_is_reported_is_of_all_ranks() -> None:
     assert "trial.report(total, epoch)" in converted(of(last="trial.report(total, epoch)"))
 
 
-@pytest.mark.parametrize("given", ["timeout=60", "n_trials=3, timeout=60", "n_trials=3, n_jobs=2"])
+@pytest.mark.parametrize("given", ["timeout=60", "3, 60", "n_trials=3, timeout=60", "n_trials=3, n_jobs=2"])
 def test_trials_that_go_by_the_time_or_side_by_side_need_a_person(given: str) -> None:
     before = of(runs=given)
     assert ("SEED01", line_of(before, "study.optimize")) in blocked(before)
@@ -83,6 +84,13 @@ def test_trials_that_go_by_the_time_or_side_by_side_need_a_person(given: str) ->
 @pytest.mark.parametrize("given", ["n_trials=3, timeout=None", "n_trials=3, n_jobs=1", "3"])
 def test_trials_by_their_number(given: str) -> None:
     assert blocked(of(runs=given)) == set()
+
+
+@pytest.mark.parametrize("given", ["n_trials=3, timeout=limit", "n_trials=3, n_jobs=limit"])
+def test_what_may_be_a_time_or_several_is_told(given: str) -> None:
+    conversion = conversion_of(of(before="from limits import limit\n", runs=given))
+    assert [one for one in conversion.of(Level.ADVICE) if one.message.startswith("if it is set, ")]
+    assert conversion.outcome is Outcome.CONVERTED
 
 
 def test_a_study_of_several_processes_needs_a_person() -> None:

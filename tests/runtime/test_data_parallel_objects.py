@@ -418,7 +418,7 @@ def _one_sample_in_each_step() -> None:
 
 def test_a_run_of_single_samples_ends_with_that() -> None:
     """And not with what was found of their entries."""
-    said = r"no model could be shared, .*Reading: its batch is one sample, of which .*\. Larger batches have"
+    said = r"no model could be shared, .*Reading: its batch is one sample, .*; of larger batches there may be"
     with pytest.raises(RankFailed, match=said):
         on_ranks(_one_sample_in_each_step)
 

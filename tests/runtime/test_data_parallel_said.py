@@ -27,7 +27,10 @@ class Related(nn.Module):
 
 def _said(parts: int) -> str:
     torch.manual_seed(0)
-    model = Related(nn.Linear(3, 3), *(Related(nn.Linear(3, 3)) for _ in range(parts)))
+    return _told_of(Related(nn.Linear(3, 3), *(Related(nn.Linear(3, 3)) for _ in range(parts))))
+
+
+def _told_of(model: nn.Module) -> str:
     rt.data_parallel(model)
     rows = torch.randn(6, 3, generator=torch.Generator().manual_seed(1))
     with contextlib.redirect_stderr(io.StringIO()) as told:
@@ -64,13 +67,7 @@ class Later(nn.Module):
 
 def _said_later() -> str:
     torch.manual_seed(0)
-    model = Later()
-    rt.data_parallel(model)
-    rows = torch.randn(6, 3, generator=torch.Generator().manual_seed(1))
-    with contextlib.redirect_stderr(io.StringIO()) as told:
-        for _ in range(3):
-            model(rows).sum().backward()
-    return told.getvalue()
+    return _told_of(Later())
 
 
 def test_what_is_found_in_a_later_call_is_said_there() -> None:

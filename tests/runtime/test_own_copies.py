@@ -88,3 +88,16 @@ def test_what_nobody_changes_stays_a_link(copy: Path) -> None:
     assert (copy / "log.txt").is_symlink()
     shutil.rmtree(copy / "data")
     assert (copy.parent / "users" / "data" / "b.txt").read_text() == "b"
+
+
+def test_several_processes_at_once(copy: Path) -> None:
+    code = "import time\nwhile not os.path.exists('go'): time.sleep(0.001)\n"
+    code += "open(f'data/deep/{os.getpid()}.txt', 'w').write('n'); open('log.txt', 'a').write('2')"
+    command = [sys.executable, "-c", RUN.format(code=code), str(copy.parent / "users")]
+    env = {**os.environ, "PYTHONPATH": str(RUNTIME)}
+    ranks = [subprocess.Popen(command, cwd=copy, env=env, stderr=subprocess.PIPE) for _ in range(4)]
+    (copy / "go").touch()
+    said = [one.communicate()[1].decode() for one in ranks]
+    assert [one.returncode for one in ranks] == [0] * 4, said
+    assert len(list((copy / "data" / "deep").iterdir())) == 5
+    assert sorted(_contents(copy.parent / "users").values()) == ["1", "a", "b"]

@@ -11,15 +11,16 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from distify_codemods import tree
+from distify_codemods import objects, tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions.touching import parts_of
-from distify_codemods.events import Event, Kind
+from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core
 from distify_codemods.libraries import torch_nn
 from distify_codemods.objects import External, Instance
 from distify_codemods.program import Module
+from distify_codemods.settled import is_module
 
 
 def takes_none_apart(facts: Facts, model: Obj) -> bool:
@@ -31,7 +32,7 @@ def takes_none_apart(facts: Facts, model: Obj) -> bool:
         return False
     by_rows = any(torch_nn.treats_rows_apart(name) for name in layers)
     return not any(
-        _may_take_apart(module, node, by_rows)
+        _may_take_a_sample(facts, node) if isinstance(node, cst.Subscript) else _may_take_apart(module, node, by_rows)
         for module, body in _code(facts, model, parts)
         for node in tree.walk(body)
     )
@@ -56,7 +57,8 @@ def _code(facts: Facts, model: Obj, parts: list[Obj]) -> Iterator[tuple[Module, 
             for statement in cls.node.body.body if cls.node is not None else ():
                 if isinstance(statement, cst.FunctionDef) and statement.name.value != "__init__" and cls.module:
                     found[statement.body] = cls.module
-    calls = {event.node for event in _forwards(facts) if any(core(obj) is model for obj in event.receiver.objs)}
+    forwards = facts.of_kind(Kind.FORWARD)
+    calls = {event.node for event in forwards if any(core(obj) is model for obj in event.receiver.objs)}
     for event in facts.run.events:
         if calls.isdisjoint(event.here.frame.context):
             continue
@@ -66,10 +68,6 @@ def _code(facts: Facts, model: Obj, parts: list[Obj]) -> Iterator[tuple[Module, 
     yield from ((module, body) for body, module in found.items())
 
 
-def _forwards(facts: Facts) -> list[Event]:
-    return facts.of_kind(Kind.FORWARD)
-
-
 def _may_take_apart(module: Module, node: cst.CSTNode, by_rows: bool) -> bool:
     """Whether it may make several rows of what lies along other dimensions, or put samples behind each other.
 
@@ -77,8 +75,6 @@ def _may_take_apart(module: Module, node: cst.CSTNode, by_rows: bool) -> bool:
     """
     if isinstance(node, cst.Attribute) and node.attr.value in _TURNED:
         return True
-    if isinstance(node, cst.Subscript):
-        return _may_take_a_sample(node)
     if not isinstance(node, cst.Call):
         return False
     name = node.func.attr.value if isinstance(node.func, cst.Attribute) else tree.dotted(node.func) or ""
@@ -99,14 +95,16 @@ def _may_take_apart(module: Module, node: cst.CSTNode, by_rows: bool) -> bool:
     return name in _SHAPING and not _keeps_samples(module, given)
 
 
-def _may_take_a_sample(node: cst.Subscript) -> bool:
+def _may_take_a_sample(facts: Facts, node: cst.Subscript) -> bool:
     """`x[0]`, and not `x[:, 0]`, `x.shape[0]`, `self.layers[0]`."""
-    first = node.slice[0].slice
+    first, of = node.slice[0].slice, node.value
     whole = isinstance(first, cst.Slice) and first.lower is None and first.upper is None
     none = isinstance(first, cst.Index) and tree.dotted(first.value) == "None"
-    held = tree.dotted(node.value) or ""
-    sizes = isinstance(node.value, cst.Call) or held.endswith(".shape") or held.startswith("self.")
-    return not (whole or none or sizes)
+    asked = of.func if isinstance(of, cst.Call) else of
+    sizes = isinstance(asked, cst.Attribute) and asked.attr.value in ("shape", "size")
+    held = facts.value(of).objs
+    listed = bool(held) and all(isinstance(obj, objects.Sequence) or is_module(obj) for obj in held)
+    return not (whole or none or sizes or listed)
 
 
 _TURNED = frozenset({"T", "mT"})

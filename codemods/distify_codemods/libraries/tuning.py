@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+LIBRARY = "optuna."
 #: What makes or loads a study, and may keep it in a storage of several processes.
 STUDIES = frozenset(
-    f"optuna.{name}" for name in ("create_study", "load_study", "study.create_study", "study.load_study")
+    f"{LIBRARY}{name}" for name in ("create_study", "load_study", "study.create_study", "study.load_study")
 )
 LOADED = frozenset(name for name in STUDIES if name.endswith("load_study"))
 STORAGE = "storage"
-#: The method that runs trials, and what in it goes by each process's own time, or threads.
+#: The method that runs trials, and what in it goes by each process's own time, or threads: its place, and what is as if
+#: it was not given.
 RUNS = "optimize"
-BY_ITSELF = {"timeout": "None", "n_jobs": "1"}
+BY_ITSELF = {"timeout": (2, None), "n_jobs": (3, 1)}
 #: What a trial chooses by random numbers of the library's own, or decides by what other trials have come to.
 CHOOSES = frozenset(
     "suggest_float suggest_int suggest_categorical suggest_uniform suggest_loguniform suggest_discrete_uniform "

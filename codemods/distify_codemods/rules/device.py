@@ -19,7 +19,8 @@ from distify_codemods.rules.examples import Example, LeftAlone
 
 CODE = "DEVICE01"
 _NUMBERED = re.compile(r"^cuda:(\d+)$")
-_DEVICE = re.compile("cuda|gpu|device|accelerat", re.IGNORECASE)
+#: A script in which none of these words stands names no device.
+_DEVICE = re.compile("cuda|gpu|device|accelerat|mps|xpu|hpu|npu", re.IGNORECASE)
 _REASON = "`cuda` is the rank's own GPU, which the process group has set; a number would put every rank on one"
 
 
@@ -54,7 +55,7 @@ def run(context: Context) -> None:
 def _unnumbered(context: Context) -> str:
     unless = device_texts.unless(context)
     if not unless and not any(map(_speaks_of_devices, context.facts.run.frames)):
-        return "nothing is moved to a GPU: each rank computes on the CPU, as the script does"
+        return "no device is named: what no library moves to a GPU, each rank computes on the CPU"
     own = "`cuda` means the rank's own, which the process group sets"
     return f"no GPU is named by its number{unless}; {own}"
 

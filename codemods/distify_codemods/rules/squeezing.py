@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from distify_codemods.allocation import Obj
+from distify_codemods import command_line
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.batches import loaders_of
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.decisions.loaders_of_one import of_one_sample
+from distify_codemods.facts import Facts, Loader
 from distify_codemods.libraries.torch_tensors import SQUEEZES
+from distify_codemods.objects import Setting
 from distify_codemods.origins import Share
 from distify_codemods.plan import Rewrite
 from distify_codemods.rules.base import Context
@@ -16,18 +19,18 @@ from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value
 
 _REASON = "a rank's share may be one sample, which keeps its dimension"
-
-
 #: Which dimension is that of the samples.
 _DIMENSIONS = {Scale.SAMPLES: 0, Scale.TURNED: 1}
+_EVALUATION = (Sharding.SUMS, Sharding.GATHERED)
 
 
 def run(context: Context) -> bool:
     """Whether there are any, of what ranks have shares of."""
     found = False
     dealt: set[Obj] = {
-        loader.obj for one in context.decisions.loaders if one.sharding is not Sharding.REPLICATED
-        for loader in one.loaders if not of_one_sample(context.facts, loader)
+        loader.obj for one in context.decisions.loaders for loader in one.loaders
+        if (one.sharding is Sharding.TRAINING and not of_one_sample(context.facts, loader))
+        or (one.sharding in _EVALUATION and _has_several(context.facts, loader))
     }  # fmt: skip
     for module in context.facts.run.frames:
         for node in module.nodes:
@@ -43,6 +46,16 @@ def run(context: Context) -> bool:
                     "`squeeze()` leaves the dimension of the samples, of which a rank may have one", module, node
                 )
     return found
+
+
+def _has_several(facts: Facts, loader: Loader) -> bool:
+    """Whether its batches are seen to be of more than one sample: else what is one has no dimension in the original
+    either. (Of training there is one for each rank at least.)"""
+    given = loader.arguments.get("batch_size", 1)
+    only = given.single() if given is not None and not given.open else None
+    option = command_line.integers(facts).get(only.name) if isinstance(only, Setting) else None
+    size = only.value if isinstance(only, Const) else option
+    return type(size) is int and size > 1
 
 
 def _squeezed(context: Context, node: cst.Call) -> cst.BaseExpression | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Obj, Ref
+from distify_codemods.allocation import Const, Obj, Ref
 from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import root
 from distify_codemods.libraries import tuning
-from distify_codemods.objects import External, Instance, Method
+from distify_codemods.objects import External, Instance
 from distify_codemods.rules.base import Context, call_of
 
 _REASON = "each rank's study would try out something else"
@@ -29,7 +29,7 @@ def run(context: Context) -> None:
     found = studies(context.facts)
     for event in found:
         _storage(context, event)
-    if found or any(event.name.startswith("optuna.") for event in context.facts.of_kind(Kind.CALL)):
+    if found or any(event.name.startswith(tuning.LIBRARY) for event in context.facts.of_kind(Kind.CALL)):
         _runs(context)
         _choices(context)
 
@@ -54,13 +54,16 @@ def _runs(context: Context) -> None:
     for event in context.facts.of_kind(Kind.METHOD):
         if event.name != tuning.RUNS or not any(map(_is_a_study, event.receiver.objs)):
             continue
-        for name, harmless in tuning.BY_ITSELF.items():
-            value = event.arguments.keywords.get(name)
-            if value is not None and str(value.constant()) != harmless and not value.is_none:
-                context.needs_you(
-                    f"`{name}=` lets each rank run as many trials, or at such times, as it gets to",
-                    event.module, event.node, f"run a number of trials, without `{name}=`",
-                )  # fmt: skip
+        for name, (place, harmless) in tuning.BY_ITSELF.items():
+            value = event.arguments.get(name, place)
+            if value is None or value.is_none or (harmless is not None and value.constant() == harmless):
+                continue
+            why = f"`{name}=` lets each rank run as many trials, or at such times, as it gets to"
+            if isinstance(value.single(), Const):
+                todo = f"run a number of trials, without `{name}=`"
+                context.needs_you(why, event.module, event.node, todo)
+            else:
+                context.advice(f"if it is set, {why}: run a number of trials", event.module, event.node)
 
 
 def _choices(context: Context) -> None:
@@ -97,10 +100,5 @@ def _may_be_a_study(event: Event) -> bool:
 
 
 def _is_a_study(obj: Obj) -> bool:
-    while isinstance(obj, Method):
-        inner = obj.receiver.single() if obj.receiver is not None else None
-        if inner is None:
-            return False
-        obj = inner
     made = root(obj)
     return isinstance(made, (External, Ref)) and made.name in tuning.STUDIES

@@ -42,5 +42,7 @@ def _stop_where_nothing_is_shared(models: Sequence[SharedModel]) -> None:
     if judged and not any(one.is_shared for one in models):
         nothing = "no call of it had a batch to split"
         why = "; ".join(f"{one.name}: {one.given_up or one.forms.why_whole or nothing}" for one in judged)
-        larger = ". Larger batches have something to share" if all(one.forms.of_few for one in judged) else ""
+        larger = (
+            "; of larger batches there may be something to share" if all(one.forms.of_few for one in judged) else ""
+        )
         raise RanksParted(f"distify: no model could be shared, so every rank would do all of the work ({why}){larger}")

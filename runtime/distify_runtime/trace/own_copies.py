@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
 def make_own(path: Path, root: Path, anew: bool) -> None:
     """Takes away the links out of `root` on the way to a file below it: a folder's gives way to a folder of links.
 
-    A file is copied, unless it is to be written `anew`. Several processes may do so at once.
+    A file is copied, unless it is to be written `anew`. One process at a time does so.
     """
     lexical = Path(os.path.abspath(path))
     if not lexical.is_relative_to(root):
@@ -20,10 +22,21 @@ def make_own(path: Path, root: Path, anew: bool) -> None:
     here = root
     for part in lexical.relative_to(root).parts:
         here /= part
-        target = Path(os.path.realpath(here))
-        if here.is_symlink() and not target.is_relative_to(root):
-            with suppress(FileNotFoundError, FileExistsError):  # another rank was at it, too
-                _replace(here, target, anew and here == lexical)
+        if _leads_out(here, root):
+            with _alone(root):
+                if _leads_out(here, root):  # no other rank was at it
+                    _replace(here, Path(os.path.realpath(here)), anew and here == lexical)
+
+
+def _leads_out(path: Path, root: Path) -> bool:
+    return path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root)
+
+
+@contextmanager
+def _alone(root: Path) -> Iterator[None]:
+    with root.with_name(f"{root.name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
+        yield
 
 
 def _replace(link: Path, target: Path, anew: bool) -> None:
