@@ -91,11 +91,16 @@ def test_what_nobody_changes_stays_a_link(copy: Path) -> None:
 
 
 def test_several_processes_at_once(copy: Path) -> None:
-    code = "import time\nwhile not os.path.exists('go'): time.sleep(0.001)\n"
+    code = "print('ready', flush=True)\nwhile not os.path.exists('go'): pass\n"
     code += "open(f'data/deep/{os.getpid()}.txt', 'w').write('n'); open('log.txt', 'a').write('2')"
     command = [sys.executable, "-c", RUN.format(code=code), str(copy.parent / "users")]
     env = {**os.environ, "PYTHONPATH": str(RUNTIME)}
-    ranks = [subprocess.Popen(command, cwd=copy, env=env, stderr=subprocess.PIPE) for _ in range(4)]
+    ranks = [
+        subprocess.Popen(command, cwd=copy, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)
+    ]
+    for one in ranks:
+        assert one.stdout is not None
+        assert one.stdout.readline() == b"ready\n"
     (copy / "go").touch()
     said = [one.communicate()[1].decode() for one in ranks]
     assert [one.returncode for one in ranks] == [0] * 4, said

@@ -20,22 +20,18 @@ def make_own(path: Path, root: Path, anew: bool) -> None:
     if not lexical.is_relative_to(root):
         return
     here = root
-    for part in lexical.relative_to(root).parts:
-        here /= part
-        if _leads_out(here, root):
-            with _alone(root):
-                if _leads_out(here, root):  # no other rank was at it
-                    _replace(here, Path(os.path.realpath(here)), anew and here == lexical)
-
-
-def _leads_out(path: Path, root: Path) -> bool:
-    return path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root)
+    with _alone(root):
+        for part in lexical.relative_to(root).parts:
+            here /= part
+            target = Path(os.path.realpath(here))
+            if here.is_symlink() and not target.is_relative_to(root):
+                _replace(here, target, anew and here == lexical)
 
 
 @contextmanager
 def _alone(root: Path) -> Iterator[None]:
     with root.with_name(f"{root.name}.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed: between two names a folder is not there for a moment
         yield
 
 
