@@ -99,7 +99,8 @@ def test_a_prediction_by_a_process_alone(here: Here, script: Path) -> None:
         assert (found["bandwidth_bytes_per_s"], found["latency_us"]) == (1.25e9, pytest.approx(50))
         assert sum(found["parts_ms"].values()) == pytest.approx(found["step_ms"])
         assert found["parts_ms"]["gradients"] > 0.1  # twice the latency, at least
-        assert found["parts_ms"]["batchnorm"] > 0.2  # forward and backward
+        exchanges = 1 if "--weak" in more else 2  # each rank's batch by itself, or all ranks' both ways
+        assert found["parts_ms"]["batchnorm"] > 0.1 * exchanges
         assert report["sentences"][-1].startswith("Predicted, where each rank has what one rank has here (")
 
 
