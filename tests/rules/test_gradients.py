@@ -74,6 +74,9 @@ def test_says_that_it_may_be_slower() -> None:
         "norm = max(p.grad.norm() for p in model.parameters())",
         "for p in model.parameters(): p.grad.clamp_(-1, 1)",
         "for name, p in model.named_parameters():\n            if p.grad is not None: p.grad.mul_(0.5)",
+        "for group in optimizer.param_groups:\n            for p in group['params']: p.grad.mul_(0.5)",
+        "flat = torch.cat([p.grad.flatten() for g in optimizer.param_groups for p in g['params']])",
+        "for p in strange.watched(): p.grad.mul_(0.5)",
     ],
 )
 def test_before_whatever_reads_gradients(reader: str) -> None:
@@ -81,6 +84,51 @@ def test_before_whatever_reads_gradients(reader: str) -> None:
     lines = training(script(model=NET, loop=loop))
     assert lines.count(AVERAGED) == 1
     assert lines[lines.index("loss.backward()") + 1] == AVERAGED
+
+
+SURGERY = """\
+class Surgery:
+    def __init__(self, inner):
+        self._inner = inner
+
+    def zero_grad(self): return self._inner.zero_grad()
+    def step(self): return self._inner.step()
+
+    def backward(self, losses):
+        slopes = []
+        for loss in losses:
+            self._inner.zero_grad()
+            loss.backward(retain_graph=True)
+            slopes.append(torch.cat([p.grad.flatten() for g in self._inner.param_groups for p in g["params"]]))
+        apart = torch.dot(slopes[0], slopes[1]).clamp(max=0) / slopes[1].square().sum()
+        total, start = slopes[0] - apart * slopes[1], 0
+        for group in self._inner.param_groups:
+            for p in group["params"]:
+                p.grad = total[start : start + p.numel()].view_as(p)
+                start += p.numel()
+
+
+optimizer = Surgery(torch.optim.SGD(model.parameters(), lr=0.1))
+"""
+
+
+def test_gradients_of_several_losses_that_are_compared() -> None:
+    """What is made of them is no mean: each is averaged where it is read. The class steps in one line."""
+    loop = LOOP.split("        loss")[0] + (
+        "        losses = [nn.functional.mse_loss(model(x), y), model(x).square().mean()]\n"
+        "        optimizer.backward(losses)\n        optimizer.step()\n"
+    )
+    lines = [line.strip() for line in converted(script(optimizer=SURGERY, loop=loop)).splitlines()]
+    read = next(number for number, line in enumerate(lines) if line.startswith("slopes.append"))
+    assert lines[read - 2 : read] == ["loss.backward(retain_graph=True)", "rt.all_reduce_gradients(self._inner)"]
+
+
+def test_gradients_of_inputs_are_no_parameters() -> None:
+    loop = METHOD.replace("        loss =", "        x.requires_grad_()\n        loss =").replace(
+        "        optimizer.step()", "        seen = x.grad.abs().amax(1)\n        optimizer.step()"
+    )
+    lines = training(script(model=NET, loop=loop))
+    assert lines[lines.index(AVERAGED) + 1] == "optimizer.step()"
 
 
 CHAINED = """\

@@ -99,5 +99,7 @@ def is_bound_before(module: Module, statement: cst.CSTNode, name: str) -> bool:
 def is_set_between(module: Module, statement: cst.CSTNode, wanted: cst.BaseExpression, read: cst.CSTNode) -> bool:
     """Whether an attribute is set from a statement on to where it is read, so that it is something else before."""
     code = f"{tree.code_of(wanted)}."
-    between = module.flow(statement).set_between(statement, module.statement(read))
+    around = (read, *module.enclosing(read))  # the body of `def step(self): self.inner.step()` has no line of its own
+    reads = next(one for one in around if isinstance(one, (cst.BaseStatement, cst.BaseSmallStatement)))
+    between = module.flow(statement).set_between(statement, reads)
     return any("." in name and code.startswith(f"{name}.") for name in between)

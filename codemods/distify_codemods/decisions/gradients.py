@@ -152,7 +152,7 @@ def groups_of_readers(facts: Facts, trainee: Trainee) -> list[list[Event]]:
 
 def reads(event: Event, trainee: Trainee) -> bool:
     if event.kind is Kind.ATTRIBUTE:
-        return event.name == "grad" and _is_of(event.receiver, trainee)
+        return event.name == "grad" and (_is_of(event.receiver, trainee) or _is_unknown(event.receiver))
     if event.kind is Kind.METHOD:
         given = (event.receiver, *event.arguments.positional)
         if event.name in _STEPPING:
@@ -164,6 +164,11 @@ def reads(event: Event, trainee: Trainee) -> bool:
         return any(_is_of(value, trainee) for value in event.arguments.all()) or not _names_any(event)
     known = event.name.startswith(_NOT_READING) or event.name.rpartition(".")[2][:1].isupper() or event.name == "?"
     return not known and any(_is_of(value, trainee) for value in event.arguments.all())
+
+
+def _is_unknown(value: Value) -> bool:
+    """Whether it is not seen what a value is, nor what it was computed from: it may be a parameter."""
+    return not value.objs and not value.sources
 
 
 def _names_any(event: Event) -> bool:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
-from distify_codemods.interpreter import folders, forms, imports, modules, ranks, text
-from distify_codemods.libraries import python, torch_data
+from distify_codemods.interpreter import folders, forms, imports, modules, optimizers, ranks, text
+from distify_codemods.libraries import python, torch_data, torch_optim
 from distify_codemods.libraries.forms import OF_A_KIND
 from distify_codemods.objects import (
     Class,
@@ -109,6 +109,8 @@ def _external_attribute(machine: Machine, obj: External, name: str, receiver: Va
     if obj.name.endswith(("parse_args", "parse_known_args")):
         setting = machine.made(Setting, obj.site, name, name=name)
         return Value(setting.alone, sources=ranks.of_setting(name))
+    if name == torch_optim.GROUPS and (groups := optimizers.groups_of(machine, obj, obj.arguments)) is not None:
+        return groups
     if obj.name == torch_data.TEXT_BATCH:
         return text.part_of(machine, obj, name, receiver, node)
     if obj.name in torch_data.LOADERS and name == "batch_size" and _is_dealing(machine, obj):

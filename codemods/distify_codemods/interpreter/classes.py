@@ -10,7 +10,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import attributes, definitions, holding, optimizers, rebinding, records, summaries
-from distify_codemods.libraries import distributed, python, torch_data, torch_nn
+from distify_codemods.libraries import distributed, python, torch_data, torch_nn, torch_optim
 from distify_codemods.objects import (
     Arguments,
     Bound,
@@ -135,8 +135,8 @@ def _special(machine: Machine, obj: Instance | Class, cls: Class, name: str) -> 
         return Value(cls.alone)
     if name == "__name__" and cls.node is not None:
         return machine.literal(cls.node.name, cls.node.name.value)
-    if name == "param_groups" and any(True for _ in optimizers.optimizer_bases(cls)):
-        return optimizers.groups_of(machine, obj)
+    if name == torch_optim.GROUPS and any(True for _ in optimizers.optimizer_bases(cls)):
+        return optimizers.groups_of(machine, obj, machine.given.get(obj)) or NOTHING
     return None
 
 

@@ -42,10 +42,12 @@ def record_step(machine: Machine, function: Function, receiver: Obj, arguments: 
         )  # fmt: skip
 
 
-def groups_of(machine: Machine, optimizer: Obj) -> Value:
-    """`optimizer.param_groups`."""
-    given = machine.given.get(optimizer, Arguments())
-    parameters = Ordered(obj for value in given.all() for obj in contained(value) if isinstance(obj, Parameters))
+def groups_of(machine: Machine, optimizer: Obj, given: Arguments | None) -> Value | None:
+    """`optimizer.param_groups`, of what it was given; None where it was given no parameters that are known."""
+    values = given.all() if given is not None else ()
+    parameters = Ordered(obj for value in values for obj in contained(value) if isinstance(obj, Parameters))
+    if not parameters:
+        return None
     group = machine.made(Mapping, None, optimizer, "group")
     group.items["params"] = Value(parameters)
     groups = machine.made(Sequence, None, optimizer, "groups", element=Value(group.alone))

@@ -5,6 +5,8 @@ from __future__ import annotations
 OPTIMIZER = "torch.optim.Optimizer"
 #: How the full names of torch's begin.
 OWN = "torch.optim."
+#: The attribute of any library's optimizers under which their parameters stand.
+GROUPS = "param_groups"
 _NO_OPTIMIZERS = ("torch.optim.lr_scheduler", "torch.optim.swa_utils")
 #: Steps by a closure, which computes gradients of its own.
 BY_CLOSURE = "torch.optim.LBFGS"
