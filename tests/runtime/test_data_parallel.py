@@ -99,7 +99,7 @@ def norm_of_the_parameters_gradients() -> tuple[list[nn.Module], Step]:
 
     def step(step: int) -> Tensor:
         loss = net(batch(step, 8, 5)).square().mean()
-        slopes = torch.autograd.grad(loss, list(net.parameters()), create_graph=True)
+        slopes = torch.autograd.grad(loss, net.parameters(), create_graph=True)
         return loss + 0.1 * sum((one.square().sum() for one in slopes), torch.zeros(()))
 
     return [net], step

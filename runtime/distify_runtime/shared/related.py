@@ -43,6 +43,8 @@ def stand_for(tensors: Sequence[Tensor]) -> None:
 
 def gradients(original: Callable[..., Any], outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
     """Around torch.autograd.grad."""
+    if isinstance(inputs, Iterator):  # `net.parameters()`, which is gone through once
+        inputs = tuple(inputs)
     for wanted in [inputs] if isinstance(inputs, Tensor) else inputs:
         for place, one in enumerate(_standing):
             if one() is wanted and any(_is_behind(_given[place], other) for other in _given):
