@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
@@ -34,7 +34,7 @@ from distify_codemods.program import Module, Program
 from distify_codemods.records import dataclass
 from distify_codemods.settled import Settled, is_module, settle
 from distify_codemods.updates import updated_by_hand
-from distify_codemods.values import Value
+from distify_codemods.values import NOTHING, Value
 from distify_codemods.wholes import Whole
 
 
@@ -204,6 +204,7 @@ def infer(program: Program, run: Run) -> Facts:
     by_hand = _by_hand(run, optimizers, settled)
     models = tuple(dict.fromkeys([*trained, *settled.models, *by_hand]))
     backwards = tuple(event for event in run.by_kind(Kind.CALL, Kind.METHOD) if _is_backward(event))
+    backwards = backwards or tuple(event for event in run.by_kind(Kind.CALL) if _takes_gradients(event, models))
     known = {optimizer.obj for optimizer in optimizers}
     steps = tuple(event for event in run.by_kind(Kind.METHOD) if not known.isdisjoint(stepping(event)))
     forwards = [event for event in run.by_kind(Kind.FORWARD) if any(core(obj) in models for obj in event.receiver.objs)]
@@ -387,6 +388,15 @@ def _is_backward(event: Event) -> bool:
         and event.name == "backward"
         and not any(isinstance(obj, Instance) for obj in event.receiver.objs)
     )
+
+
+def _takes_gradients(event: Event, models: Collection[Obj]) -> bool:
+    """`torch.autograd.grad` by a model's parameters, which is the backward pass where nothing calls `backward()`."""
+    if event.name != torch_optim.GRADIENT:
+        return False
+    event.receiver = event.arguments.get("outputs", 0) or NOTHING
+    inputs = event.arguments.get("inputs", 1) or NOTHING
+    return any(isinstance(obj, Parameters) and obj.of in models for obj in contained(inputs))
 
 
 def _loaders(run: Run) -> list[Loader]:

@@ -123,6 +123,32 @@ def test_gradients_of_several_losses_that_are_compared() -> None:
     assert lines[read - 2 : read] == ["loss.backward(retain_graph=True)", "rt.all_reduce_gradients(self._inner)"]
 
 
+BY_FUNCTION = """\
+        slopes = torch.autograd.grad(loss, model.parameters())
+        for parameter, slope in zip(model.parameters(), slopes):
+            parameter.grad = slope
+        optimizer.step()
+"""
+
+
+def test_gradients_that_a_function_takes_in_place_of_a_backward_pass() -> None:
+    loop = LOOP.split("        optimizer.zero_grad")[0] + BY_FUNCTION
+    assert training(script(loop=loop))[1:] == [
+        "slopes = rt.average_gradients(torch.autograd.grad(loss, model.parameters()))",
+        "for parameter, slope in zip(model.parameters(), slopes):",
+        "parameter.grad = slope",
+        AVERAGED,
+        "optimizer.step()",
+    ]
+
+
+def test_gradients_by_inputs_train_nothing() -> None:
+    loop = LOOP.split("        optimizer.zero_grad")[0] + (
+        "        (slope,) = torch.autograd.grad(loss, x.requires_grad_())\n        optimizer.step()\n"
+    )
+    assert [code for code, _ in blocked(script(loop=loop))] == ["REFUSE02"]
+
+
 def test_gradients_of_inputs_are_no_parameters() -> None:
     loop = METHOD.replace("        loss =", "        x.requires_grad_()\n        loss =").replace(
         "        optimizer.step()", "        seen = x.grad.abs().amax(1)\n        optimizer.step()"

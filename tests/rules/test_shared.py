@@ -305,6 +305,18 @@ def test_a_method_beside_forward() -> None:
     assert lines(before) == [WHOLE_GROUP.strip(), 'rt.data_parallel(model, methods=("encode",))']
 
 
+def test_a_method_of_a_model_that_is_called_in_no_other_way() -> None:
+    """It may compute by parameters, its own or those that it is given, without calling a part."""
+    method = "    def score(self, x, weights):\n        return x @ weights[0] + weights[1]\n\n\nmodel = Net()\n"
+    loop = LOOP.replace("model(x)", "model.score(x, [w.clone() for w in model.parameters()])")
+    before = script(model=NET.replace("\n\nmodel = Net()\n", method), loop=loop)
+    assert lines(before) == [WHOLE_GROUP.strip(), 'rt.data_parallel(model, methods=("score",))']
+    beside = before.replace(
+        "        optimizer.zero_grad()", "        loss = loss + model(x).mean()\n        optimizer.zero_grad()"
+    )
+    assert lines(beside) == [WHOLE_GROUP.strip(), "rt.data_parallel(model)"]
+
+
 def test_a_part_that_is_called_by_itself() -> None:
     before = script(model=NET, loop=LOOP.replace("(model(x), y)", "(model(x), y) + model.encoder(x).mean()"))
     assert lines(before) == [WHOLE_GROUP.strip(), "rt.data_parallel(model, model.encoder)"]

@@ -74,6 +74,7 @@ def called_in_training(facts: Facts) -> list[Called]:
 def entries_into(facts: Facts, owners: dict[Obj, Obj], when: Callable[[Facts, Event], bool]) -> list[Entry]:
     """The outermost calls of modules that are given something of a batch. `owners`: of each part, and of itself."""
     called = [*_forwards(facts, owners, when), *_own_methods(facts, owners, when), *_of_libraries(facts, owners, when)]
+    called = called or list(_own_methods(facts, owners, when, with_parts=False))
     return _outermost(_without_steps(called))
 
 
@@ -127,8 +128,10 @@ def _forwards(facts: Facts, owners: dict[Obj, Obj], when: Callable[[Facts, Event
             yield from (Entry(obj, event) for obj in mine)
 
 
-def _own_methods(facts: Facts, owners: dict[Obj, Obj], when: Callable[[Facts, Event], bool]) -> Iterator[Entry]:
-    """`model.encode(x)`, where a part of the model is called in its course."""
+def _own_methods(
+    facts: Facts, owners: dict[Obj, Obj], when: Callable[[Facts, Event], bool], with_parts: bool = True
+) -> Iterator[Entry]:
+    """`model.encode(x)`, where a part of the model is called in its course; or any, which may compute by parameters."""
     calling = {
         here.frame.node
         for event in facts.of_kind(Kind.FORWARD)
@@ -138,7 +141,7 @@ def _own_methods(facts: Facts, owners: dict[Obj, Obj], when: Callable[[Facts, Ev
     for event in facts.of_kind(Kind.OWN):
         called = event.node.func if isinstance(event.node, cst.Call) else event.node
         functions = (obj.function.node for obj in facts.value(called).objs if isinstance(obj, Bound) and obj.function)
-        if event.name in _OF_ALL_MODULES or not calling.intersection(functions):
+        if event.name in _OF_ALL_MODULES or (with_parts and not calling.intersection(functions)):
             continue
         for obj in event.receiver.objs:
             if obj in owners and when(facts, event) and _takes_a_batch(facts, event):
