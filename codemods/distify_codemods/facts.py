@@ -311,10 +311,10 @@ def _is_torchs(event: Event, made: External | Instance) -> bool:
 
 def _parts_given(event: Event, made: External | Instance, added: list[Arguments], forwards: _Forwards) -> list[Obj]:
     """Whose parameters an optimizer was given: by its maker, by the class that derives from torch's, later on."""
-    calls = [event.arguments, *added]
-    parts = [
-        obj.of for given in calls for value in given.all() for obj in contained(value) if isinstance(obj, Parameters)
-    ]
+    values = [value for given in (event.arguments, *added) for value in given.all()]
+    if isinstance(made, Instance) and torch_optim.GROUPS in made.attributes:  # of an optimizer that it holds
+        values.append(made.attributes[torch_optim.GROUPS])
+    parts = [obj.of for value in values for obj in contained(value) if isinstance(obj, Parameters)]
     others = isinstance(made, External) and ".optim." in made.name and not made.name.startswith(torch_optim.OWN)
     if not parts and others:
         parts += [core(obj) for value in event.arguments.all() for obj in value.objs if core(obj) in forwards.called]

@@ -36,6 +36,30 @@ def test_parameters_of_no_module(model: str, optimizer: str, forward: str) -> No
     assert ("OTHER01", line_of(before, "optimizer = ")) in blocked(before)
 
 
+AROUND = """\
+class Around(torch.optim.Optimizer):
+    def __init__(self, inner):
+        {made}
+
+    def step(self, closure=None):
+        self.inner.step(closure)
+
+
+optimizer = Around(torch.optim.SGD(model.parameters(), lr=0.1))
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "self.inner, self.param_groups, self.defaults = inner, inner.param_groups, {}",
+        "super().__init__(inner.param_groups, {}); self.inner = inner",
+    ],
+)
+def test_an_optimizer_around_anothers_parameters(made: str) -> None:
+    assert WRAP in converted(script(optimizer=AROUND.format(made=made)))
+
+
 @pytest.mark.parametrize("given", ["[*model.parameters(), w]", "list(model.parameters()) + [w]"])
 def test_free_parameter_beside_a_model(given: str) -> None:
     """Nothing averages its gradient, and the ranks part."""
