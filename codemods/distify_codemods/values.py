@@ -25,6 +25,7 @@ class Value:
     mask: bool = False  # the outcome of a comparison: indexing with it takes some of the samples
     open: bool = False  # or something else, of which nothing is known
     dims: int = 0  # how many dimensions it has at least; 0: that is not known
+    number: bool = False  # it may be a whole number that was read out of a text, of which nothing else is known
 
     def single(self) -> Obj | None:
         return next(iter(self.objs)) if len(self.objs) == 1 else None
@@ -41,7 +42,7 @@ class Value:
         """The same, which depends on these and nothing else."""
         if sources is self.sources:
             return self
-        return Value(self.objs, self.scale, sources, self.mask, self.open, self.dims)
+        return Value(self.objs, self.scale, sources, self.mask, self.open, self.dims, self.number)
 
     def constant(self) -> object:
         """The literal that this always is; None for anything else, and for the literal None."""
@@ -148,6 +149,7 @@ def _says_all(one: Value, other: Value) -> bool:
     if one.scale is not other.scale or one.dims > other.dims or not one.objs >= other.objs:
         return False
     added = (other.mask and not one.mask) or (not one.open and (other.open or bool(one.objs) is not bool(other.objs)))
+    added = added or (other.number and not one.number)
     return not added and one.sources >= other.sources
 
 
@@ -159,12 +161,12 @@ def _alike(values: tuple[Value, ...]) -> Value | None:
     first = values[0]
     for one in values:
         told = one.scale is first.scale and one.mask is first.mask and one.open is first.open
-        if not told or one.dims != first.dims or not one.objs:
+        if not told or one.dims != first.dims or one.number is not first.number or not one.objs:
             return None
     objs = Ordered.of_all([one.objs for one in values])
     sources = Ordered.of_all([one.sources for one in values])
     known = next((one for one in values if one.objs is objs and one.sources is sources), None)
-    return known or Value(objs, first.scale, sources, first.mask, first.open, first.dims)
+    return known or Value(objs, first.scale, sources, first.mask, first.open, first.dims, first.number)
 
 
 def _join(one: Value, other: Value) -> Value:
@@ -175,6 +177,7 @@ def _join(one: Value, other: Value) -> Value:
         if scale is Scale.SUM and any(value.scale is Scale.CONST and _may_be_added(value) for value in (one, other)):
             scale = Scale.UNKNOWN  # what must be added up over ranks, or what must not
     mask, dims = one.mask or other.mask, one.dims if one.dims < other.dims else other.dims
+    number = one.number or other.number
     objs, sources, open = one.objs, one.sources, one.open or other.open
     if objs is not other.objs:
         objs = _united(objs, other.objs)
@@ -187,11 +190,12 @@ def _join(one: Value, other: Value) -> Value:
             and known.mask is mask
             and known.open is open
             and known.dims == dims
+            and known.number is number
             and known.objs is objs
             and known.sources is sources
         ):
             return known
-    return Value(objs, scale, sources, mask, open, dims)
+    return Value(objs, scale, sources, mask, open, dims, number)
 
 
 def _may_be_added(value: Value) -> bool:

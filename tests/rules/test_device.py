@@ -580,6 +580,72 @@ def test_a_device_that_some_parser_reads_is_the_ranks_own(imports: str, head: st
     assert findings("DEVICE01", before, Level.ADVICE) == []
 
 
+NUMBERS = f"{PARSER}parser.add_argument('--gpus', default='0')\n{PARSED}"
+
+
+@pytest.mark.parametrize(
+    ("filled", "used"),
+    [
+        ('gpus = []\nfor one in args.gpus.split(","):\n    gpus.append(int(one))\n', "gpus[0]"),
+        (
+            'gpus = []\nfor one in args.gpus.split(","):\n    i = int(one)\n    if i >= 0:\n        gpus.append(i)\n',
+            "gpus[0]",
+        ),
+        ('gpus = []\nfor one in args.gpus.split(","):\n    gpus += [int(one)]\n', "gpus[0]"),
+        ('gpus = [int(one) for one in args.gpus.split(",")]\n', "gpus[0]"),
+        ('gpus = []\ngpus.extend(int(one) for one in args.gpus.split(","))\n', "gpus[0]"),
+        ('gpus = list(map(int, args.gpus.split(",")))\n', "gpus[0]"),
+        (
+            'texts = args.gpus.split(",")\nargs.gpus = []\nfor one in texts:\n    args.gpus.append(int(one))\n',
+            "args.gpus[0]",
+        ),
+        ('gpus = {"first": [int(args.gpus)]}\n', 'gpus["first"][0]'),
+        ("def read(given):\n    return [int(one) for one in given]\n\n\ngpu, *_ = read(args.gpus)\n", "gpu"),
+        ("gpu = int(args.gpus)\n", "gpu"),
+    ],
+)
+@pytest.mark.parametrize("move", ["model.to({})", "model.to(device={})", "torch.zeros(1, device={})"])
+def test_a_number_that_is_read_out_of_a_text_is_the_ranks_own_gpu(filled: str, used: str, move: str) -> None:
+    """However the list is filled that holds it."""
+    given = script(imports=OPTIONS + IMPORTS, setup=NUMBERS + filled, model=f"{MODEL}{move.format(used)}\n")
+    assert f"{move.format(f'rt.device_kind({used})')}\n" in converted(given)
+    assert findings("DEVICE01", given, Level.NOT_NEEDED) == []
+
+
+def test_a_number_that_a_function_is_given_is_the_ranks_own_gpu() -> None:
+    placing = "def place(net, gpus=[]):\n    if len(gpus) > 0:\n        net.to(gpus[0])\n    return net\n\n\n"
+    filled = 'gpus = []\nfor one in args.gpus.split(","):\n    gpus.append(int(one))\n'
+    given = script(
+        imports=OPTIONS + IMPORTS, setup=placing + NUMBERS + filled, model="model = place(nn.Linear(4, 1), gpus)\n"
+    )
+    assert "        net.to(rt.device_kind(gpus[0]))\n" in converted(given)
+
+
+@pytest.mark.parametrize("move", ["model.cuda({})", 'model.to(torch.device("cuda", {}))'])
+def test_such_a_number_goes_where_a_gpu_is_named_by_nothing_else(move: str) -> None:
+    filled = 'gpus = []\nfor one in args.gpus.split(","):\n    gpus.append(int(one))\n'
+    given = script(imports=OPTIONS + IMPORTS, setup=NUMBERS + filled, model=f"{MODEL}{move.format('gpus[0]')}\n")
+    assert "gpus[0]" not in converted(given)
+
+
+@pytest.mark.parametrize(
+    ("setup", "line"),
+    [
+        pytest.param("kinds = []\nfor _ in 'ab':\n    kinds.append(torch.half)\n", "x = x.to(kinds[0])", id="types"),
+        pytest.param("sizes = [int(one) for one in args.gpus]\n", "x = x + torch.zeros(sizes[0])", id="a size"),
+        pytest.param("sizes = [int(one) for one in args.gpus]\n", "x = x.view(-1, sizes[0] * 4)", id="a shape"),
+        pytest.param("rates = [float(one) for one in args.gpus]\n", "x = x.to(y.dtype) * rates[0]", id="a factor"),
+        pytest.param("gpus = [int(one) for one in args.gpus]\n", "x = x.to('cuda' if gpus else 'cpu')", id="a test"),
+        pytest.param("gpus = [int(one) for one in args.gpus]\nzeros = torch.zeros(gpus[0])\n", "x = x.to(zeros)",
+                     id="a tensor"),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_read_out_of_a_text_and_name_no_gpu_stay(setup: str, line: str) -> None:
+    given = script(imports=OPTIONS + IMPORTS, setup=NUMBERS + setup, loop=moving(LOOP, line))
+    assert changes("DEVICE01", given) == []
+    assert line in converted(given)
+
+
 def test_the_default_device_of_the_command_line_is_the_ranks_own() -> None:
     setup = (
         f'{PARSER}parser.add_argument("--device", default="cuda:0")\n{PARSED}torch.set_default_device(args.device)\n'

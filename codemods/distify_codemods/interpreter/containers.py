@@ -59,7 +59,9 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         scale = Scale.CONST if first.scale is Scale.CONST else Scale.UNKNOWN
         return Value(_text_of_a_path(machine, name, arguments, node), scale, first.sources)
     if name in ("float", "int", "abs", "round", "bool"):
-        return Value(_verdicts(first), first.scale if name != "abs" else scales.elementwise(first.scale), first.sources)
+        scale = first.scale if name != "abs" else scales.elementwise(first.scale)
+        number = f"builtins.{name}" == python.INTEGER and scale is Scale.CONST
+        return Value(_verdicts(first), scale, first.sources, number=number)
     if name == "sum":
         return _sum(arguments)
     if name in ("any", "all") and (judged := _verdicts(holding.any_item(first))):

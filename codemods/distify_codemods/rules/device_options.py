@@ -69,8 +69,9 @@ def _options(context: Context, node: cst.BaseExpression) -> set[str]:
 
 
 def _is_not_seen(context: Context, event: Event, node: cst.BaseExpression) -> bool:
-    if event.name == devices.DEVICE and not context.facts.value(node).objs:
-        return True
+    value = context.facts.value(node)
+    if value.number or (event.name == devices.DEVICE and not value.objs):
+        return True  # a number, if nothing else: of a list of GPUs that was read out of a text
     return any(_is_read(obj) for part in _giving(context, event, node) for obj in context.facts.value(part).objs)
 
 
