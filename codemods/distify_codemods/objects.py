@@ -162,6 +162,7 @@ class Sequence(Obj):
     element: Value | None = None
     per_sample: bool = False  # one item for each sample of a batch
     of_each: bool = False  # made in turns that go through the samples of a batch: of each, or of some
+    drawn: bool = False  # random numbers say how many items it has
     deals: Ordered[External] = EMPTY  # the loaders that each item is a batch of: a generator, list(loader)
     code: Suspended | None = None  # of a generator of the script's: the call that made it, which goes on in each item
 
@@ -288,6 +289,6 @@ changing(External, "arguments")
 changing(Partial, "arguments")
 changing(Suspended, "arguments")
 changing(Method, "receiver")
-changing(Sequence, "items", "element", "per_sample", "of_each", "deals")
+changing(Sequence, "items", "element", "per_sample", "of_each", "drawn", "deals")
 changing(Mapping, "items", "rest", "factory")
 changing(Passing, "over", "zipped")

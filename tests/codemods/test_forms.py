@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Options
+from distify_codemods import Options, SourceFile, interpreter, program, tree
+from distify_codemods.origins import CHANCE
 from distify_codemods.results import Strategy
 
 from tests.rules.scripts import IMPORTS, conversion_of, indented, script
@@ -141,3 +142,70 @@ def test_random_crops_of_a_given_length_are_sharded() -> None:
 def test_random_crops_of_a_length_that_is_drawn_are_not(start: str, end: str) -> None:
     turns = TURNS.format(start=start, end=end)
     assert is_decided_by_chance(script(data="", loader="", model=CROPS, loop=turns))
+
+
+# ---- lists, which have the sources of their items
+
+COIN = "torch.rand(1) < 0.5"
+
+
+def counts_by_chance(lines: str, listed: str) -> bool:
+    """Whether random numbers say how many of `listed` there are, some of which have a drawn form."""
+    crops = "crops = [noise[noise > 0.5], noise]\n"
+    text = net(f"{crops}{lines}rows = len({listed})").encode()
+    loaded = program.load(SourceFile("train.py", text), lambda *given: None)
+    values = interpreter.run(loaded).values
+    asked = [node for node in loaded.entry.nodes if node in values and tree.code_of(node) == f"len({listed})"]
+    assert any(CHANCE in values[node].sources for node in loaded.entry.nodes if node in values)
+    return any(CHANCE in values[node].sources for node in asked)
+
+
+@pytest.mark.parametrize(
+    ("lines", "listed"),
+    [
+        ("", "crops"),
+        ("", "crops[:1]"),
+        ("", "[crop * 2 for crop in crops]"),
+        ("", "[crop for twice in range(2) for crop in crops]"),
+        ("more = []\nfor crop in crops:\n    more.append(crop * 2)\n", "more"),
+        ("more = []\nfor crop in crops:\n    if self.training:\n        more.append(crop * 2)\n", "more"),
+        (f"more = []\nfor crop in crops:\n    if {COIN}:\n        crop = crop * 2\n    more.append(crop)\n", "more"),
+        ("more = []\nmore.extend(crops)\nmore += crops\n", "more"),
+        ("more = [*crops, noise]\ndel more[0]\n", "more"),
+        ("more = [noise]\nmore[0] = crops[0]\n", "more"),
+    ],
+)
+def test_things_of_drawn_forms_are_as_many_as_the_script_says(lines: str, listed: str) -> None:
+    assert not counts_by_chance(lines, listed)
+
+
+@pytest.mark.parametrize(
+    ("lines", "listed"),
+    [
+        ("", f"[crop for crop in crops if {COIN}]"),
+        ("", f"[crop * 2 for crop in [crop for crop in crops if {COIN}]]"),
+        ("", "[crop for crop in crops for _ in range(random.randint(1, 2))]"),
+        ("", "[row for row in crops[0]]"),
+        ("", "crops[: random.randint(1, 2)]"),
+        (f"more = [*crops]\nfor crop in crops:\n    if {COIN}:\n        more.append(crop)\n", "more"),
+        (f"more = [*crops]\nfor crop in crops:\n    more.append(crop)\n    if {COIN}:\n        break\n", "more"),
+        (f"more = [*crops]\nmore.extend([crop for crop in crops if {COIN}])\n", "more"),
+        ("", "crops[0]"),
+        ("", "list(crops[0])"),
+        ("", f"crops if {COIN} else [noise]"),
+        (f"more = crops\nif {COIN}:\n    more = [noise]\n", "more"),
+        (f"more = [*crops]\nif {COIN}:\n    more.pop()\n", "more"),
+        (f"more = [*crops]\nif {COIN}:\n    del more[0]\n", "more"),
+        (f"more = [*crops]\nif {COIN}:\n    more += crops\n", "more"),
+        ("more = [*crops]\nmore *= random.randint(1, 2)\n", "more"),
+        (f"more = [*crops]\nmore[:1] = [crop for crop in crops if {COIN}]\n", "more"),
+        (f"more = [noise, *[crop for crop in crops if {COIN}]]\n", "more"),
+        (
+            f"def fill(into):\n    into.append(noise)\n    if {COIN}:\n        return\n    into += crops\n"
+            "more = [*crops]\nfill(more)\n",
+            "more",
+        ),
+    ],
+)
+def test_what_random_numbers_put_in_or_take_out_is_as_many_as_they_say(lines: str, listed: str) -> None:
+    assert counts_by_chance(lines, listed)

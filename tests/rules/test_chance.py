@@ -56,6 +56,18 @@ def body_of(text: str) -> str:
             f"{ALIKE}\n    drawn = range(random.randint(1, 3))\nfor _ in drawn:\n    x = x * 2",
         ),
         ("x = x * np.random.uniform(0.9, 1.1)", f"{ALIKE}\n    x = x * np.random.uniform(0.9, 1.1)"),
+        (
+            "scale = torch.empty(1).uniform_(0.9, 1.1)\nx = x * scale",
+            f"{ALIKE}\n    scale = torch.empty(1).uniform_(0.9, 1.1)\nx = x * scale",
+        ),
+        (
+            "scale = x.new_zeros((1, 1)).normal_()\nx = x * scale",
+            f"{ALIKE}\n    scale = x.new_zeros((1, 1)).normal_()\nx = x * scale",
+        ),
+        (
+            "scale = self.scale.uniform_(0.9, 1.1).item()\nx = x * scale",
+            f"{ALIKE}\n    scale = self.scale.uniform_(0.9, 1.1).item()\nx = x * scale",
+        ),
         ("x = random.choice(self.blocks)(x)", f"{ALIKE}\n    drawn = random.choice(self.blocks)\nx = drawn(x)"),
         ("order = torch.randperm(4)\nx = x[:, order]", f"{ALIKE}\n    order = torch.randperm(4)\nx = x[:, order]"),
         (
@@ -90,6 +102,8 @@ def test_one_draw_for_the_batch_is_alike(before: str, after: str) -> None:
     [
         "x = x + torch.randn_like(x)",
         "x = x * (torch.rand(x.shape[0], 1) > 0.1)",
+        "x = x * torch.empty(x.shape[0], 1).uniform_(0.9, 1.1)",
+        "x = x * torch.empty_like(x).uniform_(0.9, 1.1)",
         "x = torch.stack([row * random.random() for row in x])",
         "x = nn.functional.dropout(x)",
         "e = torch.rand_like(x)\nif e is not None:\n    x = x + e",
@@ -201,6 +215,8 @@ def decides(body: str) -> bool:
         "e = torch.rand_like(x)\nif e.dtype != x.dtype:\n    e = e * 2\nif e.shape[1] != 4:\n    x = x * 2",
         "places = random.sample(range(4), 2)\nif len(places) > 2:\n    x = x * 2",
         "places = random.choices(range(4), k=2)\nif len(places) > 2:\n    x = x * 2",
+        "import einops\ne = einops.rearrange(torch.rand_like(x), 'n (a b) -> n a b', a=2)\n"
+        "if e.shape[1] > 2:\n    x = x * 2",
     ],
 )
 def test_a_form_that_is_not_drawn_decides_nothing_by_chance(body: str) -> None:
@@ -216,12 +232,35 @@ def test_a_form_that_is_not_drawn_decides_nothing_by_chance(body: str) -> None:
         "e = random.sample([torch.zeros(1, 4), torch.zeros(2, 4)], 1)[0]\nif e.shape[0] > 1:\n    x = x * 2",
         "places = random.sample(range(4), random.randint(1, 3))\nif len(places) > 2:\n    x = x * 2",
         "places = random.choices(range(4), k=random.randint(1, 3))\nif len(places) > 2:\n    x = x * 2",
+        "import einops\ne = einops.repeat(torch.rand_like(x), 'n f -> n (f k)', k=random.randint(1, 3))\n"
+        "if e.shape[1] > 4:\n    x = x * 2",
+        "import strange\nis_long = strange.cut(torch.rand_like(x)).shape[1] > 2\nif is_long:\n    x = x * 2",
     ],
 )
 def test_a_form_that_is_drawn_decides_by_chance(body: str) -> None:
     """Then all take what rank 0 has drawn, or forward passes are shared."""
     after = conversion_of(forward(body), strategy="auto").files[0].after.decode()
     assert decides(body) or "rt.from_main_process(" in body_of(after)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            "e = torch.rand_like(x)\nis_long = e[e > 0.5].shape[0] > x.mean()\nif is_long:\n    x = x * 2",
+            "`is_long = e[e > 0.5].shape[0] > x.mean()` perhaps decides by chance what the model computes, since "
+            "random numbers may say how many entries there are,",
+        ),
+        (
+            "e = torch.rand(4)\nfor row in x[:, e > 0.5].t():\n    x = x + row",
+            "`x[:, e > 0.5].t()` perhaps decides by chance what the model computes, since random numbers may say how "
+            "many entries there are,",
+        ),
+    ],
+)
+def test_what_decides_is_told(body: str, said: str) -> None:
+    messages = [one.message for one in conversion_of(forward(body), strategy="auto").findings]
+    assert any(said in one for one in messages), messages
 
 
 DECODER = """

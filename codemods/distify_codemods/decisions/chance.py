@@ -15,7 +15,8 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.inside import contained
 from distify_codemods.interpreter import forms
-from distify_codemods.libraries import drawing
+from distify_codemods.libraries import drawing, python
+from distify_codemods.libraries import forms as forms_of_libraries
 from distify_codemods.naming import brief
 from distify_codemods.objects import External
 from distify_codemods.origins import CHANCE, Draw
@@ -24,6 +25,7 @@ from distify_codemods.records import dataclass
 from distify_codemods.results import OptionError
 from distify_codemods.scale import PER_SAMPLE, Scale
 
+_HOW_MANY = "since random numbers may say how many entries there are"
 _ONE_NUMBER = "one number that is compared at once, as in `random.random() < 0.1`, is rank 0's for all"
 
 
@@ -33,9 +35,14 @@ def decided_by_chance(facts: Facts) -> Iterator[Link]:
         by_samples = bool(dealt_by(facts.value(test).sources))
         whole = "and by the samples of the whole batch" if by_samples else "for the whole batch at once"
         drawn_there = isinstance(test, cst.Comparison) and isinstance(test.left, cst.Call)
+        said = _said_of(module, test)
+        goes_on = isinstance(module.parents[test], cst.For) or _asks_how_many(said)
+        counts = f"{_HOW_MANY}, " if goes_on and forms.is_drawn(facts.value(test)) else ""
+        perhaps = "perhaps " if counts else ""
         yield Link(
             module, test,
-            f"`{brief(test)}` decides by chance what the model computes, {whole}: ranks would decide apart",
+            f"`{brief(said)}` {perhaps}decides by chance what the model computes, {counts}{whole}: ranks would decide "
+            "apart",
             "" if by_samples or drawn_there else _ONE_NUMBER,
         )  # fmt: skip
     for common in _said(facts):
@@ -44,6 +51,22 @@ def decided_by_chance(facts: Facts) -> Iterator[Link]:
             common.module, node, f"`# distify: {DRAW_ALIKE}` says that this is one draw for the whole batch",
             "without the comment, each rank would draw here for its own samples",
         )  # fmt: skip
+
+
+def _said_of(module: Module, test: cst.BaseExpression) -> cst.CSTNode:
+    """A test as it is to be told: of a name that is given its value in one place, that."""
+    bound = module.flow(test).reaching(test) if isinstance(test, cst.Name) else []
+    if len(bound) != 1 or isinstance(bound[0], cst.Param):
+        return test
+    given = next((one for one in module.enclosing(bound[0]) if not isinstance(one, cst.AssignTarget)), test)
+    return given if isinstance(given, (cst.Assign, cst.AnnAssign)) else test
+
+
+def _asks_how_many(node: cst.CSTNode) -> bool:
+    """`x.shape[1] > 1`, `len(x) > 1`"""
+    asked = {one.attr.value for one in tree.walk(node) if isinstance(one, cst.Attribute)}
+    called = {one.func.value for one in tree.walk(node) if isinstance(one, cst.Call) and isinstance(one.func, cst.Name)}
+    return not asked.isdisjoint(forms_of_libraries.SIZES) or python.LENGTH.removeprefix("builtins.") in called
 
 
 def drawn_for_batches(facts: Facts) -> Iterator[Link]:
@@ -80,7 +103,7 @@ def _tests(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
             tests = [one for one in tests if any(_is_drawn(facts, part) for part in _looked_at(facts, one))]
             if tests and isinstance(node, cst.CompFor):
                 picked.add(module.parents[node])
-            if isinstance(node, cst.For) and forms.is_drawn(facts.value(node.iter)):
+            if isinstance(node, cst.For) and forms.counts_by_chance(facts.value(node.iter)):
                 tests += [node.iter] if not any(obj.site in picked for obj in facts.value(node.iter).objs) else []
             yield from ((module, one) for one in tests)
 

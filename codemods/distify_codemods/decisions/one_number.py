@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions.between import has_a_stream_of_its_own
 from distify_codemods.decisions.differing import reached_alike, why_different
-from distify_codemods.events import Event
+from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.libraries import drawing
+from distify_codemods.libraries import drawing, forms, python
 from distify_codemods.objects import Sequence
 from distify_codemods.program import Module
 from distify_codemods.values import Value
@@ -53,11 +54,30 @@ def _is_compared(module: Module, node: cst.CSTNode) -> bool:
 def is_one_number(event: Event) -> bool:
     """Whether a call draws a single number: one for the batch."""
     given, first = event.arguments, _ONE.get(event.name)
+    if event.kind is Kind.METHOD and event.name in drawing.METHODS:
+        return _is_of_one_entry(event) and not has_a_stream_of_its_own(event)
     if first is None or given.star is not None or given.double_star is not None or has_a_stream_of_its_own(event):
         return False
     size = given.keywords.get("size")
     sizes = given.positional[first:] if size is None else [size]
     return all(map(_is_one, sizes)) and bool(sizes or event.name not in drawing.TENSORS)
+
+
+def _is_of_one_entry(event: Event) -> bool:
+    """`torch.empty(1).uniform_(0.5, 1)`, `scale.uniform_(0.5, 1).item()`"""
+    parent = event.module.parents.get(event.node)
+    if isinstance(parent, cst.Attribute) and parent.attr.value == python.ONE_NUMBER_OF_A_TENSOR:
+        return True
+    made = event.receiver_node
+    name = (tree.dotted(made.func) or "").rsplit(".", 1)[-1] if isinstance(made, cst.Call) else ""
+    sizes = [arg.value for arg in made.args if arg.keyword is None] if isinstance(made, cst.Call) else []
+    return name.removeprefix("new_") in forms.BY_SIZES and bool(sizes) and all(map(_is_written_as_one, sizes))
+
+
+def _is_written_as_one(size: cst.BaseExpression) -> bool:
+    if isinstance(size, (cst.Tuple, cst.List)):
+        return all(_is_written_as_one(one.value) for one in size.elements)
+    return tree.integer(size) == 1
 
 
 def _is_one(size: Value) -> bool:

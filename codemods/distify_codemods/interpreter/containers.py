@@ -39,7 +39,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         return NOTHING
     if name == "len" and first.objs and all(isinstance(obj, Shape) for obj in first.objs):
         return NOTHING  # the number of dimensions, as `x.ndim` is
-    if name == "len" and first.objs and all(_has_its_items(obj) for obj in first.objs):
+    if name == "len" and first.objs and _have_as_many_items(first.objs):
         return Value(scale=Scale.CONST)  # `len([image, depth])`, whatever the batch
     if name == "len" and first.objs == ENTRY:
         return Value(scale=Scale.SAMPLES, sources=first.sources)
@@ -87,9 +87,12 @@ def _verdicts(value: Value) -> Ordered[Obj]:
     return Ordered(obj for obj in value.objs if isinstance(obj, Verdict))
 
 
-def _has_its_items(obj: Obj) -> bool:
-    """Whether a list or tuple was written down item by item, and nothing has been put into it since."""
-    return isinstance(obj, Sequence) and obj.items is not None and obj.element is None and not obj.per_sample
+def _have_as_many_items(objs: Ordered[Obj]) -> bool:
+    """Whether lists or tuples were written down item by item, all as long, and nothing has been put into them since."""
+    known = [
+        obj.items for obj in objs if isinstance(obj, Sequence) and not (obj.element or obj.per_sample or obj.drawn)
+    ]
+    return len(known) == len(objs) and None not in known and len({len(items or ()) for items in known}) == 1
 
 
 def _gpus(name: str, given: list[Value]) -> Value | None:
@@ -165,6 +168,7 @@ def namespace(machine: Machine, obj: Obj) -> dict[str, Value] | None:
 #: Of lists, sets, deques and queues.
 _ADDING = frozenset("append add insert extend appendleft extendleft put put_nowait".split())
 _NEXT = ("__next__", "next", "send")
+_OF_SAME_LENGTH = frozenset({"index", "count", "copy", "sort", "reverse", "__len__", "__getitem__"})
 
 
 def method(
@@ -179,6 +183,8 @@ def method(
 
 def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     own = Value(obj.alone)
+    if name not in _OF_SAME_LENGTH:
+        forms.resized(machine, own, arguments.first if name.startswith("extend") else NOTHING)
     if name in _NEXT:
         given = join(*(machine.send(obj, one, node) for one in arguments.positional if not one.is_none))
         return join(given, iteration.element_of(machine, own, node))

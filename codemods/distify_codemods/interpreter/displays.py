@@ -30,6 +30,9 @@ def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
     obj = machine.made(Sequence, node)
     if starred:
         obj.grow(*(join(item, holding.any_item(item)) for item in items))
+        for element, item in zip(node.elements, items, strict=True):
+            if isinstance(element, cst.StarredElement):
+                forms.resized(machine, Value(obj.alone), item)
     else:
         old = obj.items if obj.items is not None and len(obj.items) == len(items) else items
         obj.items = tuple(join(one, other) for one, other in zip(old, items, strict=True))

@@ -4,7 +4,8 @@ Numbers drawn at random have a form of their own, which is not drawn: a batch of
 says. So a value with the source "random" has a second one, `BY_CHANCE`, where the random numbers may also say how many
 there are: a slice up to one of them, what a mask of them picks out, a list that grows in turns they decide upon. What
 is not known to leave the form alone, has it. A crop may be shorter at the end of the data (`CUT_OFF`); crops that are
-stacked are not.
+stacked are not. A list has the sources of its items: of one that the script writes down or fills item by item, it is
+told apart whether it has drawn forms in it, or a drawn number of items.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.libraries import forms as known
 from distify_codemods.libraries.python import NUMBERS
-from distify_codemods.objects import Arguments, External, Sequence
+from distify_codemods.objects import Arguments, External, Passing, Sequence
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import (
     BY_CHANCE,
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 _BY_NUMBERS = frozenset({CHANCE, BY_CHANCE, CUT_OFF, OUTCOME})
 #: What is said of the entries, and not of how many there are.
 _OF_ENTRIES = (Share, Cut, Pooled, Outlived, Single, Placed, Paired)
+_OF_FORM = frozenset({BY_CHANCE, CUT_OFF})
+#: Lists of which all is seen that says how many items they have.
+_WRITTEN_DOWN = (cst.List, cst.Tuple, cst.ListComp, cst.GeneratorExp)
 #: What calling a module calls.
 _CALLED = frozenset({"forward", "__call__"})
 #: Among the sources of a value: it comes out of a module that is trained.
@@ -52,17 +56,27 @@ OUTPUT = "output"
 
 def sources_of(value: Value) -> Ordered[Obj | str]:
     """What the form depends on. Shares are equal in size, so that it is the same on all ranks."""
-    drawn = is_drawn(value)
+    drawn = counts_by_chance(value)
     return Ordered(
         one for one in value.sources
         if not isinstance(one, _OF_ENTRIES) and one not in (OUTPUT, COMPUTED, SEVERAL)
-        and (drawn or not (one in (CHANCE, OUTCOME) or isinstance(one, Draw)))
+        and (drawn or not (one in _BY_NUMBERS or isinstance(one, Draw)))
     )  # fmt: skip
 
 
 def is_drawn(value: Value) -> bool:
     """Whether random numbers say how many entries it has."""
-    return not value.sources.isdisjoint({BY_CHANCE, CUT_OFF})
+    return not value.sources.isdisjoint(_OF_FORM)
+
+
+def counts_by_chance(value: Value) -> bool:
+    """Whether random numbers say how many there are to go through; of a list, whatever its items are."""
+    only = value.single()
+    if not is_drawn(value) or value.open:
+        return is_drawn(value)
+    if isinstance(only, Passing) and only.over is not None and not only.partial:
+        return counts_by_chance(only.over)
+    return only.drawn if isinstance(only, Sequence) and isinstance(only.site, _WRITTEN_DOWN) else True
 
 
 def of_its_kind(value: Value) -> Ordered[Obj | str]:
@@ -177,6 +191,7 @@ def part(machine: Machine, node: cst.Subscript, keys: list[Value], value: Value)
             value = value.adding([CUT_OFF])
         elif not counted:
             value = of(value, key)
+            _has_a_drawn_number(machine, value)
     return value
 
 
@@ -225,8 +240,29 @@ def added(machine: Machine, value: Value) -> Value:
     return by_chance(value) if drawn else value
 
 
+def resized(machine: Machine, lists: Value, by: Value = NOTHING) -> None:
+    """Items are put into lists or taken out here. `by`: what there are as many of."""
+    function = machine.frame.node
+    leaving = _leaving(function) if isinstance(function, cst.FunctionDef) else ()
+    tests = (machine.values.get(test, NOTHING) for test in leaving)
+    by_chance = CHANCE in machine.control or any(map(_is_random, tests)) or counts_by_chance(by)
+    if by_chance or any(_turns_by_chance(machine, here.node) for here in machine.here.loops):
+        _has_a_drawn_number(machine, lists)
+
+
+def _has_a_drawn_number(machine: Machine, value: Value) -> None:
+    for obj in value.objs:
+        if isinstance(obj, Sequence) and not obj.drawn:
+            obj.drawn = True
+            machine.stores += 1
+
+
+def _is_a_drawn_number(value: Value) -> bool:
+    return BY_CHANCE in value.sources and counts_by_chance(value)
+
+
 def _turns_by_chance(machine: Machine, loop: cst.CSTNode) -> bool:
-    if isinstance(loop, cst.For) and BY_CHANCE in machine.values.get(loop.iter, NOTHING).sources:
+    if isinstance(loop, cst.For) and _is_a_drawn_number(machine.values.get(loop.iter, NOTHING)):
         return True
     if isinstance(loop, cst.While) and _is_random(machine.values.get(loop.test, NOTHING)):
         return True
@@ -235,7 +271,7 @@ def _turns_by_chance(machine: Machine, loop: cst.CSTNode) -> bool:
 
 @lru_cache(maxsize=4096)
 def _leaving(loop: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
-    """The tests upon which a turn or a loop ends early."""
+    """The tests upon which a turn, a loop or a function ends early."""
     tests = (one for one in tree.walk(loop) if isinstance(one, cst.If))
     ends = (cst.Break, cst.Continue, cst.Return)
     return tuple(one.test for one in tests if any(isinstance(inner, ends) for inner in tree.walk(one)))
@@ -245,7 +281,9 @@ def comprehended(machine: Machine, node: cst.CompFor, value: Value) -> Value:
     """A list that is as long as what it goes over, but where tests leave some out."""
     tests = [machine.values.get(one.test, NOTHING) for one in node.ifs]
     over = machine.values.get(node.iter, NOTHING)
-    why = [one for one in tests if _is_random(one)] + ([over] if BY_CHANCE in over.sources else [])
+    why = [one for one in tests if _is_random(one)] + ([over] if _is_a_drawn_number(over) else [])
     inner = node.inner_for_in
+    if why:
+        _has_a_drawn_number(machine, value)
     value = comprehended(machine, inner, value) if inner is not None else value
     return of(value, *why)

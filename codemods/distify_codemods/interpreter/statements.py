@@ -206,6 +206,8 @@ def _delete(machine: Machine, node: cst.Del) -> bool:
     for gone in [part.value for part in parts] or [node.target]:
         if isinstance(gone, (cst.Attribute, cst.Subscript)):
             machine.evaluate(gone)
+        if isinstance(gone, cst.Subscript):
+            forms.resized(machine, machine.values.get(gone.value, NOTHING))
     return True
 
 

@@ -13,6 +13,7 @@ from distify_codemods.events import Kind
 from distify_codemods.inside import core
 from distify_codemods.interpreter import (
     classes,
+    forms,
     graph,
     holding,
     pairing,
@@ -108,6 +109,8 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
         _call_own(machine, one, "__setitem__", [key, value], target)
     if isinstance(target.value, cst.Name) and tensors.with_ignored(receiver, [value]) is not receiver:
         machine.bind(target.value.value, receiver.adding([IGNORED]))
+    if any(isinstance(element.slice, cst.Slice) for element in target.slice):
+        forms.resized(machine, receiver, value)
     for obj in [holding.held(machine, one) or one for one in receiver.objs]:
         if isinstance(obj, External) and isinstance(key.constant(), str):
             classes.store(machine, obj, str(key.constant()), value, target)
@@ -152,6 +155,7 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     search_path.grown(machine, current, operand, node)
     operator = type(node.operator).__name__.replace("Assign", "")
     own = [_call_own(machine, obj, f"__i{operator.lower()}__", [operand], node) for obj in current.objs]
+    forms.resized(machine, current, operand if operator == "Add" else forms.by_chance(operand))
     for obj in current.objs:
         if isinstance(obj, Sequence):
             holding.append(machine, obj, holding.any_item(operand))

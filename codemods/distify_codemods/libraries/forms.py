@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Libraries of whose functions it is known: those are listed in which numbers decide.
-LIBRARIES = ("torch.", "numpy.")
+LIBRARIES = ("torch.", "numpy.", "einops.")
 #: Whose modules make of each entry, or each sample, another.
 MODULES = ("torch.nn.", "torchvision.", "timm.")
 #: Python's own functions that give one number, or as many things as they are given.
@@ -30,6 +30,8 @@ BY_SIZES = frozenset(
 OF_A_KIND = frozenset(
     "device dim dtype is_cuda is_complex is_floating_point layout ndim ndimension requires_grad".split()
 )
+#: Attributes and methods that say how many entries there are.
+SIZES = frozenset(["shape", "size", "numel", "nelement", "__len__"])
 #: Their results have as many entries as numbers say: those that are no zeros, are true, or are not equal.
 BY_VALUES = frozenset(
     """argwhere bincount cartesian_prod combinations compress delete extract flatnonzero intersect1d masked_select
