@@ -152,6 +152,39 @@ def test_the_loss_that_a_model_of_transformers_computes() -> None:
     assert not links(script(imports=imports, model=model, loop=loop_with("nn.functional.mse_loss(model(x).logits, y)")))
 
 
+LABELLED = (
+    "`model(x, labels=y)` is given labels, and of `transformers.{0}` it is not known what loss it makes of them, or "
+    "whether it makes one"
+)
+UNSEEN = (
+    "it is not seen whether `model(**x)` is given labels, and of `transformers.{0}` it is not known what loss it makes "
+    "of them, or whether it makes one"
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "known"),
+    [
+        ("GPT2LMHeadModel", True),
+        ("AutoModelForCausalLM.from_pretrained", True),
+        ("BertForTokenClassification.from_pretrained", True),
+        ("ViTForImageClassification.from_pretrained", True),
+        ("DetrForObjectDetection.from_pretrained", False),
+        ("SegformerForSemanticSegmentation.from_pretrained", False),
+        ("NoSuchModel.from_pretrained", False),
+    ],
+)
+@pytest.mark.parametrize("call", ["model(x, labels=y)", "model(**x)"])
+def test_of_a_model_of_which_it_is_not_known_no_loss_is_told(made: str, known: bool, call: str) -> None:
+    imports = f"{IMPORTS}from transformers import {made.partition('.')[0]}\n"
+    before = script(imports=imports, model=f'model = {made}("some")\n', loop=loop_with(f"{call}.loss.mean()"))
+    [(line, why)] = links(before)
+    assert line == line_of(before, call)
+    told = "" if known else (UNSEEN if "**" in call else LABELLED).format(made)
+    assert why.startswith(told)
+    assert ("-100" in why) is known
+
+
 @pytest.mark.parametrize(
     "parts",
     [

@@ -126,11 +126,8 @@ def _foreign(facts: Facts) -> Iterator[Link]:
                 made_at(mark)[0], mark.site, f"of {text} it is not known what is called, nor what that does to a batch"
             )
         elif mark.name.startswith(computing.OF_LABELS) and may_be_given_labels(mark.site):
-            loss = "a mean over those that count, and not -100, of which each rank's share may have another number"
-            named = f"{text} computes the loss by itself where it is given labels: {loss}"
-            unseen = f"it is not seen whether {text} is given labels, from which it computes the loss itself: {loss}"
             yield Link(
-                event.module, mark.site, unseen if is_given_unseen(mark.site) else named,
+                event.module, mark.site, _loss_of_labels(mark, mark.site),
                 "without labels it is followed, and the loss can be computed from what it gives",
             )  # fmt: skip
         elif event.kind is Kind.FORWARD:
@@ -145,6 +142,17 @@ def _foreign(facts: Facts) -> Iterator[Link]:
                 event.module, mark.site, f"the loss depends on {text}, of which is not known what it does to a batch",
                 "it could be followed as a function of the project that uses torch",
             )  # fmt: skip
+
+
+def _loss_of_labels(mark: Foreign, site: cst.CSTNode) -> str:
+    text, unseen = f"`{brief(site)}`", is_given_unseen(site)
+    if not computing.is_a_mean_over_labels(mark.name):
+        given = f"it is not seen whether {text} is given labels" if unseen else f"{text} is given labels"
+        return f"{given}, and of `{mark.name}` it is not known what loss it makes of them, or whether it makes one"
+    loss = "a mean over those that count, and not -100, of which each rank's share may have another number"
+    if unseen:
+        return f"it is not seen whether {text} is given labels, from which it computes the loss itself: {loss}"
+    return f"{text} computes the loss by itself where it is given labels: {loss}"
 
 
 def _receivers(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

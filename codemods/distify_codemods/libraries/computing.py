@@ -43,9 +43,15 @@ PASSING = (
 #: Functions that make of all that they are given one thing, or an order.
 RELATING = ("statistics.", "heapq.nlargest", "heapq.nsmallest")
 _READING = frozenset(f"builtins.{name}" for name in "abs bool float int len max min print range round str sum".split())
-#: Models that compute the loss themselves where they are given one of these: a mean over what is labelled, often
-#: tokens, of which samples have different numbers; what is labelled -100 does not count.
+#: Models that may compute the loss themselves where they are given one of these. Those of these names do: a mean over
+#: what is labelled, often tokens, of which samples have different numbers; what is labelled -100 does not count. Others
+#: have losses of their own, over boxes or pixels, or none.
 OF_LABELS = "transformers."
+_MEANS_OVER_LABELS = (
+    "LMHead", "DoubleHeads", "ForCausalLM", "ForMaskedLM", "ForSeq2SeqLM", "ForConditionalGeneration",
+    "ForTokenClassification", "ForSequenceClassification", "ForQuestionAnswering", "ForMultipleChoice",
+    "ForNextSentencePrediction", "ForPreTraining", "ForImageClassification", "ForAudioClassification",
+)  # fmt: skip
 LABELS = frozenset("labels label_ids start_positions end_positions next_sentence_label return_loss".split())
 #: Methods of dictionaries and the like, whatever class has them.
 PLAIN = frozenset("get items keys values pop update append extend index count copy format join split strip".split())
@@ -69,6 +75,11 @@ def only_reads(name: str) -> bool:
     of_torch = name.startswith("torch.") and name.count(".") == 1
     computes = of_torch or name.startswith(("torch.nn.functional.", "math.")) or name in _READING
     return computes and name not in PASSING and not name.endswith("_")
+
+
+def is_a_mean_over_labels(name: str) -> bool:
+    """Whether a model of such a class computes its loss as a mean over what is labelled."""
+    return name.startswith(OF_LABELS) and any(head in name for head in _MEANS_OVER_LABELS)
 
 
 def has_parts(model: str) -> bool:
