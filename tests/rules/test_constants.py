@@ -148,6 +148,44 @@ def test_figures_of_an_evaluation_that_are_turned_off_are_no_training() -> None:
     assert said.message.startswith("`MORE` is decided by a constant, and what it turns off works on batches: files")
 
 
+TURNED_OFF = "if {}:\n    model(x).sum().backward()\n"
+
+
+def test_what_one_constant_turns_off_is_told_once() -> None:
+    """Whoever sets it, sets it for all that ask."""
+    tests = ["MORE", "MORE is True", "not not MORE", "MORE", "MORE and ON", "FEW"]
+    off = "".join(TURNED_OFF.format(test) for test in tests)
+    before = script(setup="MORE = False\nFEW = False\nON = True\n", loop=LOOP + indented(off, "        "))
+    more, few = findings("OTHER01", before, Level.ADVICE)
+    lines = [number for number, line in enumerate(before.splitlines(), 1) if line.strip().startswith("if ")]
+    assert more.message.startswith(
+        f"`MORE` is decided by a constant (and so is what stands at train.py:{lines[1]}, train.py:{lines[2]}, "
+        f"train.py:{lines[3]} and 1 more), and what it turns off is a part of training"
+    )
+    assert more.place is not None
+    assert more.place.line == lines[0]
+    assert few.message.startswith("`FEW` is decided by a constant, and what")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("MORE", "FEW"),
+        ("MODE == 'b'", "KIND == 'b'"),
+        ("opts.more", "opts.few"),
+    ],
+)
+def test_what_several_constants_turn_off_is_told_of_each(first: str, second: str) -> None:
+    setup = (
+        "MORE = False\nFEW = False\nMODE = 'a'\nKIND = 'a'\n\n\nclass opts:\n    more = False\n    few = False\n\n\n"
+    )
+    off = TURNED_OFF.format(first) + TURNED_OFF.format(second)
+    found = findings("OTHER01", script(setup=setup, loop=LOOP + indented(off, "        ")), Level.ADVICE)
+    assert [one.message.partition(",")[0] for one in found] == [
+        f"`{first}` is decided by a constant", f"`{second}` is decided by a constant",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("test", ["MODE == 'b'", "not ON", "MODE == 'b' and ON", "opts.more"])
 def test_constants_that_are_compared_are_named(test: str) -> None:
     setup = "MODE = 'a'\nON = True\n\n\nclass opts:\n    more = False\n\n\n"

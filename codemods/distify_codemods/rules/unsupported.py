@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, partial
 
 import libcst as cst
@@ -19,6 +19,7 @@ from distify_codemods.libraries import distributed, drawing, python, torch_nn, t
 from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.objects import Instance, Mapping, Method, Parameters
 from distify_codemods.program import Module
+from distify_codemods.results import Place
 from distify_codemods.rules import raising
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import LeftAlone
@@ -120,12 +121,13 @@ def _turned_off(context: Context) -> bool:
                         places.setdefault(here.node, here.frame.module)
                         trains |= {here.node} if _is_made(event) or context.facts.in_training(event) else set()
                     break
-    for branch, module in places.items():
+    for first, *more in _by_constant(context, places):
+        also = _also([places[one].place(one) for one in more])
         context.advice(
-            f"`{tree.code_of(branch.test)}` is decided by a constant, and what it turns off "
-            f"{'is a part of training' if branch in trains else 'works on batches'}: "
+            f"`{tree.code_of(first.test)}` is decided by a constant{also}, and what it turns off "
+            f"{'is a part of training' if trains.intersection([first, *more]) else 'works on batches'}: "
             "files and output are converted there, the rest is not; set it and convert again before you use it",
-            module, branch,
+            places[first], first,
         )  # fmt: skip
     brought = context.facts.run.machine.record.brought
     training = {branch: [one for one in brought[branch] if _has_training(one)] for branch in brought}
@@ -142,6 +144,32 @@ def _turned_off(context: Context) -> bool:
     return bool(places)
 
 
+def _by_constant(context: Context, branches: Iterable[cst.If]) -> list[list[cst.If]]:
+    """The branches that go together: whoever sets one constant decides all that ask for it."""
+    groups: list[tuple[set[cst.CSTNode | None], list[cst.If]]] = []
+    for branch in branches:
+        asked, together = {obj.site for obj in _constants(context, branch.test)}, [branch]
+        apart = []
+        for sites, group in groups:
+            if sites.isdisjoint(asked):
+                apart.append((sites, group))
+            else:
+                asked, together = sites | asked, [*group, *together]
+        groups = [*apart, (asked, together)]
+    return [group for _, group in groups]
+
+
+def _also(places: list[Place]) -> str:
+    """Where else the same constant decides."""
+    shown = [str(one) for one in places[:_SHOWN]]
+    shown += [f"{len(places) - _SHOWN} more"] if len(places) > _SHOWN else []
+    *most, last = shown or [""]
+    return f" (and so is what stands at {', '.join(most)}{' and ' if most else ''}{last})" if shown else ""
+
+
+_SHOWN = 3  # places of one finding
+
+
 def _has_training(module: Module) -> bool:
     called = (node.func for node in module.nodes if isinstance(node, cst.Call))
     return any(isinstance(one, cst.Attribute) and one.attr.value == "backward" for one in called)
@@ -154,15 +182,19 @@ _WORKED_OUT = (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation)
 
 
 def _is_set(context: Context, test: cst.BaseExpression) -> bool:
-    """Whether a constant is set somewhere, to be changed there: it is no argument, and no parameter's default."""
-    found = (obj for node in tree.walk(test) for obj in context.facts.value(node).objs)
-    return any(
-        isinstance(obj, Const)
-        and obj.module is not None
-        and not isinstance(obj.site, _WORKED_OUT)
-        and not isinstance(obj.module.parents.get(obj.site or test), _NOT_SET)
-        for obj in found
-    )
+    return any(True for _ in _constants(context, test))
+
+
+def _constants(context: Context, test: cst.BaseExpression) -> Iterator[Const]:
+    """Those that are set somewhere, to be changed there: they are no arguments, and no parameters' defaults."""
+    for obj in (obj for node in tree.walk(test) for obj in context.facts.value(node).objs):
+        if (
+            isinstance(obj, Const)
+            and obj.module is not None
+            and not isinstance(obj.site, _WORKED_OUT)
+            and not isinstance(obj.module.parents.get(obj.site or test), _NOT_SET)
+        ):
+            yield obj
 
 
 def _is_of_training(event: Event) -> bool:
