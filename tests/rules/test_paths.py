@@ -262,6 +262,48 @@ def test_a_folder_is_made_anew_once_the_old_one_is_gone() -> None:
     assert new.count("barrier") == 1
 
 
+GONE = "a folder is made once rank 0 has removed the old one"
+PERHAPS = "ranks wait for rank 0, which may have moved or removed what is there, before they make a folder"
+
+
+@pytest.mark.parametrize(
+    ("setup", "said"),
+    [
+        ('shutil.rmtree("run")\nos.makedirs("run/best")\n', GONE),
+        ("shutil.rmtree(folder)\nos.makedirs(folder)\n", GONE),
+        ('shutil.rmtree(folder)\nos.makedirs(os.path.join(folder, "best"))\n', GONE),
+        ('shutil.rmtree(folder)\nos.makedirs(f"{folder}/best")\n', GONE),
+        ('shutil.rmtree(place)\n(place / "best").mkdir(parents=True)\n', GONE),
+        ("def anew(path):\n    shutil.rmtree(path)\n    os.makedirs(path)\n\n\nanew(folder)\n", GONE),
+        ("shutil.rmtree(folder)\nos.makedirs(other)\n", PERHAPS),
+        ("shutil.move(folder, other)\nos.makedirs(folder)\n", PERHAPS),
+        ("os.rename(folder, other)\nos.makedirs(folder)\n", PERHAPS),
+        ('os.system("sh prepare.sh")\nos.makedirs("run")\n', PERHAPS),
+    ],
+)
+def test_of_a_folder_it_is_said_what_rank_0_does_there(setup: str, said: str) -> None:
+    """That the old one is removed is said only where that is seen."""
+    tools = TOOLS + "import pathlib\nimport shutil\nimport sys\n"
+    given = "folder, other = sys.argv[1], sys.argv[2]\nplace = pathlib.Path(folder)\n"
+    before = script(imports=tools, setup=given + setup)
+    found = [one.message for one in findings("PATH01", before, Level.APPLIED)]
+    assert [one for one in found if one in (GONE, PERHAPS)] == [said]
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        'os.remove("a.txt")\nos.makedirs("run")\n',
+        'shutil.rmtree("old")\nos.makedirs("run")\n',
+        'os.makedirs("run", exist_ok=True)\n',
+    ],
+)
+def test_where_no_folder_is_removed_none_is_waited_for(setup: str) -> None:
+    before = script(imports=TOOLS + "import shutil\n", setup=setup)
+    assert "rt.barrier()" not in converted(before)
+    assert not {GONE, PERHAPS} & {one.message for one in findings("PATH01", before, Level.APPLIED)}
+
+
 def test_a_listing_of_what_the_run_wrote_is_rank_0s() -> None:
     after = 'np.save("a/1.npy", [1])\nfound = sorted(glob.glob("a/*.npy"))\nv = np.load(found[-1])\n'
     new = converted(script(imports=TOOLS, after=after))

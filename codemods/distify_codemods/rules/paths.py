@@ -26,7 +26,7 @@ from distify_codemods.rules.base import Context, Rule, instead
 from distify_codemods.rules.contended import contended
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.run_folders import run_folders
-from distify_codemods.unfollowed import unfollowed
+from distify_codemods.unfollowed import Unfollowed, unfollowed
 from distify_codemods.values import Value
 from distify_codemods.wholes import asked_in_one
 
@@ -61,14 +61,19 @@ def _read_later(context: Context) -> str:
     facts = context.facts
     called = (event for event in facts.of_kind(Kind.CALL, Kind.METHOD) if handed_over.reads_later(context, event))
     for event in called if context.files_written else ():
-        return f", unless by `{code_of(event)}` at {event.module.place(event.node)}, which a library calls"
+        return f", unless by `{code_of(event)}` at {event.module.place(event.node)}, in what a library calls"
     until = (*facts.of_kind(Kind.PASS, Kind.FORWARD), *facts.backwards)
     written = [one for one in context.files_written if any(waits.may_come_before(one, event) for event in until)]
     for call in unfollowed(facts) if written else ():
         path = next((tree.string(one.value) for one in call.node.args), None)
         if call.reads and any(may_be_same(path_of(one, written=True).constant(), path) for one in written):
-            return f", unless by `{call.code}` at {call.module.place(call.node)}, which a library calls"
+            calls = "a loader asks for its samples" if _is_of_a_loader(call) else "a library calls"
+            return f", unless by `{call.code}` at {call.module.place(call.node)}, in what {calls}"
     return ""
+
+
+def _is_of_a_loader(call: Unfollowed) -> bool:
+    return call.by is not None and call.by.name in LOADERS
 
 
 # ---- names that each process would make up for itself

@@ -72,8 +72,13 @@ def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
     context.barriers.append(barrier)
     text, plan = f"{context.rt(module)}.barrier()", context.plan(module)
     if event.name in effects.MAKES_FOLDERS:
-        plan.insert_before(place, text, context.code, "rank 0 has removed what was there before")
-        context.applied("a folder is made once rank 0 has removed the old one", event.module, event.node)
+        removed = any(_is_removed(context, one, event) for one in waited_for)
+        reason = "has removed what was there before" if removed else "may have moved or removed what was there"
+        plan.insert_before(place, text, context.code, f"rank 0 {reason}")
+        done = "a folder is made once rank 0 has removed the old one"
+        if not removed:
+            done = "ranks wait for rank 0, which may have moved or removed what is there, before they make a folder"
+        context.applied(done, event.module, event.node)
     else:
         plan.insert_before(place, text, context.code, "rank 0 has written the file before it is read")
         agrees = reads(event) and any(context.names.agree(write, event) for write in waited_for)
@@ -104,6 +109,26 @@ def _may_be_gone(context: Context, removal: Event, made: Event) -> bool:
     removed, wanted = next((one.constant() for one in given), None), path_of(made).constant()
     known = isinstance(removed, str) and isinstance(wanted, str)
     return not known or str(wanted).startswith(str(removed))
+
+
+def _is_removed(context: Context, removal: Event, made: Event) -> bool:
+    """Whether it is seen to remove that folder, or one around it: it moves nothing, and names what the other names."""
+    if removal.name in effects.IN_PLACE or removal.name.startswith(effects.SHELL):
+        return False
+    first, made_of = _first(removal), made.receiver_node if made.kind is Kind.METHOD else _first(made)
+    if first is None or made_of is None:
+        return False
+    one, other = context.facts.value(first), context.facts.value(made_of)
+    if isinstance(one.constant(), str) and isinstance(path_of(made).constant(), str):
+        return True  # one of which it is known that the other lies in it: see `_may_be_gone`
+    parts = {tree.code_of(part) for part in tree.walk(made_of) if isinstance(part, cst.BaseExpression)}
+    beside = removal.here.frame.node is made.here.frame.node
+    return not one.objs.isdisjoint(other.objs) or (beside and tree.code_of(first) in parts)
+
+
+def _first(event: Event) -> cst.BaseExpression | None:
+    plain = [arg.value for arg in event.node.args if arg.keyword is None] if isinstance(event.node, cst.Call) else []
+    return plain[0] if plain else None
 
 
 def _moves_one(removal: Event, written: list[Event]) -> bool:
