@@ -147,6 +147,55 @@ def test_what_another_rule_sees_to_goes_outside_nevertheless(lines: str, by: str
     assert said == [f"{CLAIM}, but by what {by} names"]
 
 
+ENDED = "import psutil\n{0}\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        pytest.param("psutil.Process(int(open('a.pid').read())).kill()", None, id="by number"),
+        pytest.param("psutil.Process(pid=4).suspend()", "psutil.Process(pid=4).suspend", id="by keyword"),
+        pytest.param("for one in psutil.process_iter():\n    one.kill()", "one.kill", id="each"),
+        pytest.param("[one.kill() for one in psutil.process_iter() if one.name() == 'a']", "one.kill", id="some"),
+        pytest.param(
+            "found = [one for one in psutil.process_iter()]\nfor one in found:\n    one.terminate()", "one.terminate",
+            id="kept in a list",
+        ),
+        pytest.param(
+            "for number in psutil.pids():\n    psutil.Process(number).send_signal(9)",
+            "psutil.Process(number).send_signal", id="by one of all numbers",
+        ),
+        pytest.param("os.kill(int(open('a.pid').read()), 9)", "os.kill", id="a signal"),
+        pytest.param("os.killpg(4, 9)", "os.killpg", id="a group"),
+    ],
+)  # fmt: skip
+def test_that_each_rank_ends_other_processes_is_said(lines: str, name: str | None) -> None:
+    """Not that nobody outside of the process is asked."""
+    before = script(imports=TOOLS, after=ENDED.format(lines))
+    assert findings(CODE, before, Level.NOT_NEEDED) == []
+    (one,) = findings(CODE, before, Level.ADVICE)
+    assert one.message.startswith(f"each rank calls `{name or 'psutil.Process(int('}")
+    assert "if that is for other processes of the machine than its own, let rank 0 alone do it" in one.message
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "psutil.Process().kill()",
+        "psutil.Process(os.getpid()).terminate()",
+        "os.kill(os.getpid(), 9)",
+        "for one in psutil.Process().children(recursive=True):\n    one.kill()",
+        "print(psutil.Process(5).name())",
+        "for one in psutil.process_iter():\n    print(one.name(), one.kill)",
+        "print(psutil.virtual_memory().percent)",
+        "class Game:\n    def kill(self):\n        return 1\n\n\nGame().kill()",
+    ],
+)
+def test_a_process_that_ends_itself_or_what_it_started_asks_nobody(lines: str) -> None:
+    (one,) = findings(CODE, script(imports=TOOLS, after=ENDED.format(lines)), Level.NOT_NEEDED)
+    assert one.message == "nobody outside of the process is asked, and nothing is sent"
+
+
 @pytest.mark.parametrize(
     ("lines", "name"),
     [

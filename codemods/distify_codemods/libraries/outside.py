@@ -84,6 +84,13 @@ _OF_THE_MACHINE = (
     "torch.cuda.memory_reserved", "torch.cuda.max_memory_reserved", "torch.cuda.mem_get_info",
     "torch.cuda.memory_stats", "torch.cuda.utilization", "torch.cuda.temperature", "tracemalloc.",
 )  # fmt: skip
+#: What ends or stops processes of the machine, or sends them a signal: functions, and methods of what others find.
+SIGNALS = ("os.kill", "os.killpg", "signal.pidfd_send_signal")
+_FINDS_PROCESSES = "psutil."
+_ACTS_ON_PROCESSES = frozenset("kill terminate suspend resume send_signal".split())
+#: Of these, what finds the processes that one has started itself; and what each process is told as its own number.
+PROCESS, OWN_NUMBER = "psutil.Process", "os.getpid"
+_OWN_CHILDREN = f"{PROCESS}.children"
 #: Clocks that answer with a number.
 SECONDS = frozenset(
     [*(f"time.{name}{unit}" for name in ("time", "monotonic", "perf_counter", "process_time") for unit in ("", "_ns")),
@@ -169,6 +176,12 @@ def connects(name: str) -> bool:
 def is_asked_by_each(name: str) -> bool:
     """Whether each rank goes outside by such a call, and for itself: `subprocess.check_output`."""
     return name.startswith(_BY_EACH)
+
+
+def acts_on_a_process(found_by: str, method: str) -> bool:
+    """Whether a method acts on a process that this function found: `psutil.process_iter`, and `kill`."""
+    finds = found_by.startswith(_FINDS_PROCESSES) and not found_by.startswith(_OWN_CHILDREN)
+    return finds and method in _ACTS_ON_PROCESSES
 
 
 def answers_with_data(method: str) -> bool:

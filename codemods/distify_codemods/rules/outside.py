@@ -10,14 +10,19 @@ from distify_codemods import claims, own_tests
 from distify_codemods.decisions.outside import Asking, Doing, askings
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import code_of, may_write, tells_only
+from distify_codemods.inside import root
 from distify_codemods.libraries import effects, outside
 from distify_codemods.libraries.registry import Role, find, tracker
+from distify_codemods.naming import brief
+from distify_codemods.objects import Arguments, External
+from distify_codemods.origins import Answer
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.download import downloads
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
 from distify_codemods.unfollowed import unfollowed
+from distify_codemods.values import Value
 
 CODE = "NET01"
 _ONCE = "one process speaks to the world outside"
@@ -44,6 +49,7 @@ def run(context: Context) -> None:
         elif context.editable(one.module, one.node, "the world outside is asked"):
             _write(context, one)
     found = _by_each(context) or found
+    found = _on_processes(context) or found
     found = _unknown(context) or found
     if not found:
         told = _told_elsewhere(context)
@@ -75,6 +81,46 @@ def _by_each(context: Context) -> bool:
             f"with `rt.call_on_main_process({code_of(event)}, ...)`", event.module, event.node,
         )  # fmt: skip
     return bool(found or afar or answering)
+
+
+def _on_processes(context: Context) -> bool:
+    """Says where every rank ends or stops processes that are not its own, once for each way to do so."""
+    found: dict[str, Event] = {}
+    for event in context.facts.of_kind(Kind.CALL, Kind.ATTRIBUTE):
+        if _acts_on_a_process(context, event) and not context.is_on_main(event.module, event.node):
+            called = event.node.func if isinstance(event.node, cst.Call) else event.node
+            found.setdefault(brief(called), event)
+    for code, event in found.items():
+        context.advice(
+            f"each rank calls `{code}` for itself: if that is for other processes of the machine than its own, let "
+            "rank 0 alone do it, under `if rt.is_main_process():`", event.module, event.node,
+        )  # fmt: skip
+    return bool(found)
+
+
+def _acts_on_a_process(context: Context, event: Event) -> bool:
+    if event.kind is Kind.CALL:
+        return event.name in outside.SIGNALS and not _is_its_own_number(event.arguments.first)
+    called = event.module.parents.get(event.node)
+    if not isinstance(called, cst.Call) or called.func is not event.node:
+        return False
+    asked = (one.site for one in event.receiver.sources if isinstance(one, Answer) and one.site is not None)
+    listed = [] if event.receiver.objs else [found.name for site in asked for found in context.facts.run.at(site)]
+    if any(outside.acts_on_a_process(name, event.name) for name in listed):
+        return True  # one of those that were asked for
+    for obj in map(root, event.receiver.objs):
+        if isinstance(obj, External) and outside.acts_on_a_process(obj.name, event.name):
+            given = obj.arguments or Arguments()
+            number = given.get("pid", 0)
+            own = obj.name == outside.PROCESS and (number is None or _is_its_own_number(number))
+            if not own:
+                return True
+    return False
+
+
+def _is_its_own_number(value: Value) -> bool:
+    only = value.single()
+    return value.is_none or (isinstance(only, External) and only.name == outside.OWN_NUMBER)
 
 
 def _is_read_from_afar(event: Event) -> bool:
