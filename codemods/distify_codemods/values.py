@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.libraries import devices
@@ -26,6 +27,7 @@ class Value:
     open: bool = False  # or something else, of which nothing is known
     dims: int = 0  # how many dimensions it has at least; 0: that is not known
     number: bool = False  # it may be a whole number that was read out of a text, of which nothing else is known
+    one_row: bool = False  # the size of its first dimension is seen to be one
 
     def single(self) -> Obj | None:
         return next(iter(self.objs)) if len(self.objs) == 1 else None
@@ -42,7 +44,11 @@ class Value:
         """The same, which depends on these and nothing else."""
         if sources is self.sources:
             return self
-        return Value(self.objs, self.scale, sources, self.mask, self.open, self.dims, self.number)
+        return Value(self.objs, self.scale, sources, self.mask, self.open, self.dims, self.number, self.one_row)
+
+    def in_one_row(self, is_seen: bool) -> Value:
+        """The same, of which it is seen, or not, that it has one row."""
+        return self if self.one_row is is_seen else replace(self, one_row=is_seen)
 
     def constant(self) -> object:
         """The literal that this always is; None for anything else, and for the literal None."""
@@ -146,7 +152,9 @@ def join_two(one: Value, other: Value) -> Value:
 
 def _says_all(one: Value, other: Value) -> bool:
     """Whether what may be either is known to be no more than the first: so it is of most joins."""
-    if one.scale is not other.scale or one.dims > other.dims or not one.objs >= other.objs:
+    if one.scale is not other.scale or one.dims > other.dims or one.one_row > other.one_row:
+        return False
+    if not one.objs >= other.objs:
         return False
     added = (other.mask and not one.mask) or (not one.open and (other.open or bool(one.objs) is not bool(other.objs)))
     added = added or (other.number and not one.number)
@@ -161,12 +169,13 @@ def _alike(values: tuple[Value, ...]) -> Value | None:
     first = values[0]
     for one in values:
         told = one.scale is first.scale and one.mask is first.mask and one.open is first.open
-        if not told or one.dims != first.dims or one.number is not first.number or not one.objs:
+        told = told and one.number is first.number and one.one_row is first.one_row
+        if not told or one.dims != first.dims or not one.objs:
             return None
     objs = Ordered.of_all([one.objs for one in values])
     sources = Ordered.of_all([one.sources for one in values])
     known = next((one for one in values if one.objs is objs and one.sources is sources), None)
-    return known or Value(objs, first.scale, sources, first.mask, first.open, first.dims, first.number)
+    return known or Value(objs, first.scale, sources, first.mask, first.open, first.dims, first.number, first.one_row)
 
 
 def _join(one: Value, other: Value) -> Value:
@@ -179,6 +188,7 @@ def _join(one: Value, other: Value) -> Value:
     mask, dims = one.mask or other.mask, one.dims if one.dims < other.dims else other.dims
     number = one.number or other.number
     objs, sources, open = one.objs, one.sources, one.open or other.open
+    one_row = one.one_row and other.one_row
     if objs is not other.objs:
         objs = _united(objs, other.objs)
         open = open or bool(one.objs) is not bool(other.objs)
@@ -191,11 +201,12 @@ def _join(one: Value, other: Value) -> Value:
             and known.open is open
             and known.dims == dims
             and known.number is number
+            and known.one_row is one_row
             and known.objs is objs
             and known.sources is sources
         ):
             return known
-    return Value(objs, scale, sources, mask, open, dims, number)
+    return Value(objs, scale, sources, mask, open, dims, number, one_row)
 
 
 def _may_be_added(value: Value) -> bool:

@@ -299,3 +299,190 @@ def test_one_row_that_is_cut_out_is_not_dealt_out(rows: str, alone: bool) -> Non
 def test_the_first_row_is_one_sample() -> None:
     assert len(said(training("inputs[:1]"))) == 1
     assert said(training("inputs[:2]")) == said(training("inputs[1:]")) == []
+
+
+# ---- rows that are followed through functions, lists and models
+
+POOL = """\
+class Pool:
+    def __init__(self, size=8):
+        self.size = size
+        self.images = []
+
+    def query(self, images):
+        if self.size == 0:
+            return images
+        chosen = []
+        for image in images:
+            image = torch.unsqueeze(image.data, 0)
+            if len(self.images) < self.size:
+                self.images.append(image)
+                chosen.append(image)
+            elif random.random() > 0.5:
+                place = random.randrange(self.size)
+                old = self.images[place].clone()
+                self.images[place] = image
+                chosen.append(old)
+            else:
+                chosen.append(image)
+        return torch.cat(chosen, 0)
+
+
+"""
+NETS = """\
+class Generator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Sequential(nn.Conv2d(3, 8, 3), nn.InstanceNorm2d(8), nn.ReLU())
+        self.wide = nn.ConvTranspose2d(8, 8, 3)
+        self.up = nn.Sequential(nn.Conv2d(16, 3, 1), nn.Tanh())
+
+    def forward(self, x):
+        y = self.wide(self.down(x))
+        y = F.pad(y, (0, x.size(3) - y.size(3), 0, 0))
+        return self.up(torch.cat([y, y], dim=1))
+
+
+class Critic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 8, 4, 2, 1), nn.LeakyReLU(0.2), nn.Conv2d(8, 1, 4, 1, 1))
+
+    def forward(self, x):
+        return self.body(x)
+
+
+def hinge(net, real, fake):
+    return F.relu(1 - net(real)).mean() + F.relu(1 + net(fake)).mean()
+
+
+"""
+QUERY = "pool.query(fake.detach())"
+
+
+def adversarial(*changes: tuple[str, str], size: str = "batch_size=1", given: str = QUERY, pool: str = POOL) -> str:
+    """A generator and a critic, which is also shown images of earlier steps."""
+    data = "data = TensorDataset(torch.rand(24, 3, 16, 16), torch.rand(24, 3, 16, 16))\n"
+    made = "make, critic, pool = Generator(), Critic(), Pool()\n"
+    optimizers = "".join(f"for_{one} = torch.optim.Adam({one}.parameters())\n" for one in ("make", "critic"))
+    loop = f"""\
+for a, b in DataLoader(data, {size}, shuffle=True):
+    fake = make(a)
+    loss = -critic(fake).mean()
+    for_make.zero_grad()
+    loss.backward()
+    for_make.step()
+    shown = {given}
+    loss = hinge(critic, b, shown)
+    for_critic.zero_grad()
+    loss.backward()
+    for_critic.step()
+"""
+    script = f"{IMPORTS}import random\n{FUNCTIONS}\n\n{pool}{NETS}{data}{made}{optimizers}{loop}"
+    for old, new in changes:
+        assert script.count(old) == 1
+        script = script.replace(old, new)
+    return script
+
+
+ONCE = "        return torch.cat(chosen, 0)\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "changes"),
+    [
+        (QUERY, []),
+        ("fake.detach()", []),
+        ("b + 0.1 * torch.randn_like(b)", []),
+        ("torch.tanh(fake.detach() * 0.9).clamp(-1, 1)", []),
+        ("F.interpolate(fake.detach(), size=(16, 16))", []),
+        ("torch.stack([fake.detach()[:, 0]] * 3, dim=1)", []),
+        ("torch.cat([fake.detach()], 0)", []),
+        ("torch.rand(1, 3, 16, 16)", []),
+        ("blur(fake.detach())", [("class Pool", "blur = torchvision.transforms.GaussianBlur(3)\n\n\nclass Pool"),
+                                 ("import random\n", "import random\n\nimport torchvision\n")]),
+        ("torch.fft.fft2(fake.detach(), dim=(-2, -1)).abs()", []),
+        (QUERY, [("        if self.size == 0:\n            return images\n", "")]),
+    ],
+)  # fmt: skip
+def test_what_is_made_of_one_row_has_one(given: str, changes: list[tuple[str, str]]) -> None:
+    (message,) = declined(adversarial(*changes, given=given))
+    assert message.startswith("each forward pass of `make` is given one sample (")
+    (finding,) = conversion_of(adversarial(*changes, given=given), options=SHARED).of(Level.BLOCKING)
+    assert "--scale linear" in (finding.fix or "")
+    assert declined(adversarial(*changes, given=given), Options(strategy="shared", scale="linear")) == []
+
+
+SIZES = ["batch_size=2", "batch_size=size", "batch_size=1, collate_fn=together", "batch_sampler=drawn"]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_larger_batches_have_more(size: str) -> None:
+    head = ("import random\n", "import random\nfrom makers import drawn, size, together\n")
+    found = adversarial(head, size=size)
+    assert declined(found.replace(", shuffle=True", "") if "sampler" in size else found) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "changes"),
+    [
+        ("torch.cat([fake.detach(), a])", []),
+        ("torch.cat([fake.detach(), a], 0)", []),
+        ("torch.cat([fake.detach(), a], where)", [("data = ", "from makers import where\n\ndata = ")]),
+        ("torch.stack([fake.detach()[0], a[0]])", []),
+        ("fake.detach().repeat(4, 1, 1, 1)", []),
+        ("fake.detach().expand(8, -1, -1, -1)", []),
+        ("fake.detach().squeeze(0)[:, None].repeat(1, 3, 1, 1)", []),
+        ("fake.detach().reshape(-1, 3, 4, 4)", []),
+        ("fake.detach().unfold(2, 4, 4).reshape(4, 3, 4, 16)", []),
+        ("fake.detach() + torch.randn(8, 3, 16, 16)", []),
+        ("fake.detach() * noise", [("data = ", "from makers import noise\n\ndata = ")]),
+        ("F.pad(fake.detach(), (0, 0, 0, 0, 0, 0, 0, 3))", []),
+        ("torch.fft.fftn(fake.detach(), (8, 3, 16, 16)).real", []),
+        ("changed(fake.detach())", [("data = ", "from makers import changed\n\ndata = ")]),
+        ("[part for part in fake.detach()][0]", []),
+        ("torch.cat(pool.images)", []),
+        ("torch.cat([pool.query(fake.detach()) for _ in range(4)])", []),
+        # several things are put into the list
+        (QUERY, [("                chosen.append(old)\n", "                chosen.append(old)\n" * 2)]),
+        (QUERY, [("            else:\n                chosen.append(image)\n", "            chosen.append(image)\n")]),
+        (QUERY, [("chosen = []", "chosen = [images]")]),
+        (QUERY, [(ONCE, f"        chosen += self.images\n{ONCE}")]),
+        (QUERY, [(ONCE, f"        chosen.extend(self.images)\n{ONCE}")]),
+        (QUERY, [(ONCE, f"        random.shuffle(chosen)\n{ONCE}")]),
+        (QUERY, [("for image in images:", "for image in self.images:")]),
+        (QUERY, [("for image in images:", "while len(chosen) < 3:\n            image = images[0]")]),
+        (QUERY, [("        for image in images:", "        for image in [*images, *images]:")]),
+        # of a bag, of patches
+        ("b", [("    fake = make(a)\n", "    b = b.squeeze(0)\n    fake = make(a)\n")]),
+        ("b", [("    fake = make(a)\n", "    b = b.view(-1, 3, 4, 4)\n    fake = make(a)\n")]),
+        ("b", [("    fake = make(a)\n", "    b = b[0]\n    fake = make(a)\n")]),
+        ("b", [("    fake = make(a)\n", "    b.squeeze_(0)\n    fake = make(a)\n")]),
+    ],
+)  # fmt: skip
+def test_what_may_have_more_rows_is_no_refusal(given: str, changes: list[tuple[str, str]]) -> None:
+    assert declined(adversarial(*changes, given=given)) == []
+
+
+def test_a_buffer_that_one_row_is_copied_into_has_its_own() -> None:
+    head = ("data = ", "rows = torch.zeros(8, 3, 16, 16)\ndata = ")
+    assert declined(adversarial(head, ("    shown = rows", "    rows.copy_(b)\n    shown = rows"), given="rows")) == []
+
+
+def test_batches_that_an_option_makes_larger_are_told_by_its_name() -> None:
+    """By default they are of one sample; whoever gives the option has larger ones."""
+    parser = "parser = argparse.ArgumentParser()\nparser.add_argument('--size', type=int, default=1)"
+    head = f"import argparse\n\n{parser}\ndata = "
+    before = adversarial(("data = ", head), size="batch_size=parser.parse_args().size")
+    found = conversion_of(before, options=SHARED)
+    assert not found.of(Level.BLOCKING)
+    told = [one.message for one in found.of(Level.ADVICE) if "the option `size`" in one.message]
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(("scale", "count"), [("global", 1), ("linear", 0)])
+def test_a_batch_that_grows_is_not_told_to_be_of_one_sample(scale: str, count: int) -> None:
+    before = training("x", over="x, y in DataLoader(data, batch_size=1)")
+    found = conversion_of(before, options=Options(strategy="shared", scale=scale))
+    advice = [one.message for one in found.of(Level.ADVICE) if "is given one sample" in one.message]
+    assert len(advice) == count

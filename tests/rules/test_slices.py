@@ -130,7 +130,7 @@ import random
 import torch
 from torch import nn
 
-clips = [(torch.randn(1, 6, 40), torch.randint(4, (40,))) for _ in range(6)]
+clips = [(torch.randn(2, 6, 40), torch.randint(4, (40,))) for _ in range(6)]
 model = nn.Conv1d(6, 4, 3, padding=1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 

@@ -20,6 +20,7 @@ from distify_codemods.decisions.training_calls import in_training
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, loaders_of
 from distify_codemods.inside import core
+from distify_codemods.libraries import in_place
 from distify_codemods.naming import brief
 from distify_codemods.objects import Function, Sequence
 from distify_codemods.program import Module
@@ -59,6 +60,8 @@ def given_one_sample(facts: Facts, models: Iterable[Obj]) -> Iterator[Entire]:
 
 def nothing_to_share(facts: Facts, models: Iterable[Obj]) -> Entire | None:
     """Where all passes of all of these models are seen to be of one sample, which none takes apart: the first."""
+    if any(event.name in in_place.RESHAPING for event in facts.of_kind(Kind.METHOD)):
+        return None  # what has how many rows then is not followed
     first: Entire | None = None
     for model in dict.fromkeys(models):
         calls = [one for one in facts.of_kind(Kind.FORWARD) if any(core(obj) is model for obj in one.receiver.objs)]
@@ -78,7 +81,9 @@ def _of_nothing_else(facts: Facts, event: Event) -> str:
     if not isinstance(event.node, cst.Call):
         return ""
     found = [
-        _made_of_one(facts, event.module, one.value, _DEEPEST) or _of_a_loader(facts, event.module, one.value, True)
+        _made_of_one(facts, event.module, one.value, _DEEPEST)
+        or _of_a_loader(facts, event.module, one.value, True)
+        or (f"`{brief(one.value)}` has one row" if facts.value(one.value).one_row else "")
         for one in event.node.args
         if not facts.value(one.value).are_literals
     ]
@@ -135,8 +140,9 @@ def _of_one(facts: Facts, event: Event) -> str:
     """What makes the first argument of a call one sample; empty where that is not seen."""
     if not isinstance(event.node, cst.Call) or not event.node.args:
         return ""
-    given = event.node.args[0].value
-    return _made_of_one(facts, event.module, given, _DEEPEST) or _of_a_loader(facts, event.module, given)
+    given, grows = event.node.args[0].value, facts.program.options.per_rank_batch
+    made = _made_of_one(facts, event.module, given, _DEEPEST)
+    return made or ("" if grows else _of_a_loader(facts, event.module, given))
 
 
 def _of_a_loader(facts: Facts, module: Module, given: cst.BaseExpression, surely: bool = False) -> str:

@@ -17,6 +17,7 @@ from distify_codemods.allocation import Obj
 from distify_codemods.decisions import agreement, concurrent, doubts, enlarging, frozen, played
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
+from distify_codemods.decisions.loaders_of_one import of_one_sample
 from distify_codemods.decisions.loading import decide_loading
 from distify_codemods.decisions.one_sample import nothing_to_share
 from distify_codemods.decisions.prefixes import prefixed, reached_through, walked
@@ -78,10 +79,18 @@ def _refuse_what_all_would_do(decisions: Decisions) -> None:
         decisions.blocked.append(
             Blocked(
                 CODE, alone.module, alone.node, alone.message,
-                "give it several samples in a step: by a DataLoader with a larger batch size, or `torch.stack`; what "
-                "has one sample is trained by one process",
+                f"give it several samples in a step: {_how(decisions.facts)}; what has one sample is trained by one "
+                "process",
             )
         )  # fmt: skip
+
+
+def _how(facts: Facts) -> str:
+    """`--scale linear` makes the batches of training loaders larger, if there are any."""
+    larger = "by a DataLoader with a larger batch size, or `torch.stack`"
+    alone = any(one.obj in facts.training_loaders and of_one_sample(facts, one) for one in facts.loaders)
+    grows = ", or with --scale linear, if the loop is written for more than one sample in a batch"
+    return larger + (grows if alone else "")
 
 
 def _add_frozen(decisions: Decisions, trained: list[Called]) -> None:

@@ -23,6 +23,7 @@ from distify_codemods.objects import (
     Setting,
     Wrapped,
 )
+from distify_codemods.ordered import EMPTY
 from distify_codemods.origins import Shape
 from distify_codemods.parameters import has_none
 from distify_codemods.reads import Table
@@ -157,7 +158,8 @@ def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Att
     if name == "grad" and receiver.scale in PER_SAMPLE:
         return Value(scale=Scale.SLOPES, sources=receiver.sources)
     if name in _TENSOR_ATTRIBUTES:
-        return Value(scale=receiver.scale, sources=receiver.sources, mask=receiver.mask, dims=receiver.dims)
+        one_row = receiver.one_row and name == "data"
+        return Value(EMPTY, receiver.scale, receiver.sources, receiver.mask, dims=receiver.dims, one_row=one_row)
     if name in ("T", "mT"):
         turned = Scale.TURNED if receiver.scale is Scale.SAMPLES and name == "T" else receiver.scale
         turned = Scale.SAMPLES if receiver.scale is Scale.TURNED else turned

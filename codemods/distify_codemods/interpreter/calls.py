@@ -22,6 +22,7 @@ from distify_codemods.interpreter import (
     optimizers,
     pooling,
     reductions,
+    rows,
     whole,
 )
 from distify_codemods.libraries import torch_nn
@@ -213,7 +214,7 @@ def _run_forward(
     if isinstance(inner, External):
         result = forms.applied(inner, library.call_external_object(machine, inner, arguments, node))
         own = _own_parts(inner, beside)
-        return _in_turn(machine, own, arguments, node, result) if own else result
+        return _in_turn(machine, inner, own, arguments, node, result) if own else result
     if not isinstance(inner, Instance):
         return NOTHING
     for name in ("__call__", "forward"):
@@ -239,13 +240,21 @@ def _own_parts(container: External, beside: Instance | None) -> list[Instance]:
     return sorted((one for one in parts if isinstance(one, Instance)), key=lambda one: one.number)
 
 
-def _in_turn(machine: Machine, parts: list[Instance], arguments: Arguments, node: cst.CSTNode, result: Value) -> Value:
+def _in_turn(
+    machine: Machine,
+    container: External,
+    parts: list[Instance],
+    arguments: Arguments,
+    node: cst.CSTNode,
+    result: Value,
+) -> Value:
     """`result`, or what its parts make of it: each is given what the one before it returned."""
     value = join(*arguments.all())
     for part in parts:
         value = _run_forward(machine, part, Arguments([value]), node)
     scale = Scale.COUPLED if value.scale is Scale.COUPLED else result.scale
-    return replace(result, scale=scale, sources=result.sources | value.sources)
+    one_row = value.one_row and rows.keeps_rows(container)
+    return replace(result, scale=scale, sources=result.sources | value.sources, one_row=one_row)
 
 
 def _per_sample(result: Value, arguments: Arguments) -> Value:
@@ -255,5 +264,5 @@ def _per_sample(result: Value, arguments: Arguments) -> Value:
         own = reductions.unmarked(result).sources
         sources = collated.besides(own, own.union(*(value.sources for value in arguments.all())))
         along = Scale.TURNED if scales & PER_SAMPLE == {Scale.TURNED} else Scale.SAMPLES
-        return Value(result.objs, along, sources)
+        return Value(result.objs, along, sources, one_row=result.one_row)
     return result

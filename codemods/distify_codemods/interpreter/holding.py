@@ -128,7 +128,9 @@ def item(value: Value, position: int, count: int) -> Value:
         return join(*found)
     if value.scale is Scale.TURNED and SEVERAL not in value.sources:  # `q, k, v = qkv`: it has such a dimension less
         return Value(scale=Scale.SAMPLES, sources=value.sources, dims=max(value.dims - 1, 0))
-    part = Value(scale=value.scale, sources=value.sources | [PART] if value.scale in PER_SAMPLE else value.sources)
+    sources = value.sources | [PART] if value.scale in PER_SAMPLE else value.sources
+    one_row = value.one_row and (count > 1 or PART not in value.sources)  # such a tensor has no several things
+    part = Value(scale=value.scale, sources=sources, one_row=one_row)
     return parts.computed(part) if SEVERAL in part.sources else part
 
 

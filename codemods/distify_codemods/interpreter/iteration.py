@@ -11,7 +11,7 @@ import libcst as cst
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import to_library
-from distify_codemods.interpreter import collated, holding, pairing, sampling, text
+from distify_codemods.interpreter import collated, holding, pairing, rows, sampling, text
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
@@ -82,7 +82,7 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
             found.append(_next_of(machine, obj, place, part))
             if obj.base is not None and found[-1] is NOTHING:
                 taken.append(obj.base)
-                found[-1] = _batch(machine, obj.base, place)
+                found[-1] = _batch(machine, obj.base, place).in_one_row(False)  # its class may put samples together
         else:
             if isinstance(obj, Sequence):
                 taken += obj.deals
@@ -112,7 +112,7 @@ def _batch(machine: Machine, loader: External, place: cst.CSTNode) -> Value:
         return text.batch_of(machine, loader)
     if machine.evidence:
         return collated.batch_of(machine, loader)
-    return Value(scale=Scale.SAMPLES, sources=loader.alone)
+    return Value(scale=Scale.SAMPLES, sources=loader.alone, one_row=rows.dealt(loader))
 
 
 def _count(machine: Machine, place: cst.CSTNode, over: Value = NOTHING) -> Value:

@@ -28,6 +28,7 @@ from distify_codemods.interpreter import (
     records,
     recurrent,
     reflection,
+    rows,
     runners,
     scales,
     search_path,
@@ -179,13 +180,15 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
     given = {value.scale for value in arguments.all()} - {Scale.CONST}
     along_others = given & PER_SAMPLE == {Scale.TURNED} and obj.name not in torch_nn.BESIDE
     if given & {Scale.COUPLED, Scale.SLOPES} or along_others:
-        return Value(scale=Scale.COUPLED, sources=sources)
+        return Value(scale=Scale.COUPLED, sources=sources, one_row=rows.through(obj, arguments))
     known = modules.is_known(machine, obj)
+    one_row = rows.through(obj, arguments)
     if not given:
-        return Value(sources=sources)
+        return Value(sources=sources, one_row=one_row)
     if known and given & PER_SAMPLE:
         scale = Scale.TURNED if given == {Scale.TURNED} else Scale.SAMPLES
-        return Value(scale=scale, sources=sources, dims=torch_nn.dims_of(obj.name, arguments.first.dims))
+        dims = torch_nn.dims_of(obj.name, arguments.first.dims)
+        return Value(scale=scale, sources=sources, dims=dims, one_row=one_row)
     return Value(scale=Scale.UNKNOWN, sources=sources)
 
 

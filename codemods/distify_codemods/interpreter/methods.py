@@ -110,7 +110,7 @@ def _change(machine: Machine, name: str, receiver: Value, value: Value, argument
     """What a tensor holds that is changed in place."""
     moved = any(one.scale in (Scale.SLOPES, Scale.COUPLED) for one in arguments.all())  # it moves along its gradient
     if name == "copy_" and arguments.positional:
-        holding.fill(machine, node.func, arguments.positional[0])
+        holding.fill(machine, node.func, arguments.positional[0].in_one_row(receiver.one_row))
     elif isinstance(node.func, cst.Attribute) and (
         value.scale is Scale.COUPLED or (moved and name in ("add_", "sub_", "mul_"))
     ):

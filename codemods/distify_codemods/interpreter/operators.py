@@ -10,7 +10,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import files, forms, holding, scales, ways
+from distify_codemods.interpreter import files, forms, holding, rows, scales, ways
 from distify_codemods.libraries import spelling, torch_nn, torch_optim
 from distify_codemods.objects import Bound, Class, External, Function, Instance, Mapping, Sequence, Setting, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
@@ -43,7 +43,8 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
         value = value.of(both.alone)
         return forms.of(value, *repeated) if isinstance(node.operator, cst.Multiply) else value
     settings = Ordered(obj for obj in (*left.objs, *right.objs) if _may_be_a_size(obj))
-    value = Value(EMPTY, value.scale, value.sources | settings | gpu_texts((left, right)), value.mask, dims=value.dims)
+    sources, one_row = value.sources | settings | gpu_texts((left, right)), rows.of_both(left, right)
+    value = Value(EMPTY, value.scale, sources, value.mask, dims=value.dims, one_row=one_row)
     return files.joined_path(machine, node, left, right, value)
 
 
@@ -64,7 +65,7 @@ def unary(machine: Machine, node: cst.UnaryOperation) -> Value:
     known = value.constant()
     if isinstance(node.operator, cst.Minus) and type(known) in (int, float):
         return machine.literal(node, -known)  # type: ignore[operator]
-    return Value(scale=value.scale, sources=value.sources, mask=value.mask, dims=value.dims)
+    return Value(scale=value.scale, sources=value.sources, mask=value.mask, dims=value.dims, one_row=value.one_row)
 
 
 def boolean(machine: Machine, node: cst.BooleanOperation) -> Value:

@@ -48,7 +48,7 @@ _DIMS = {
 
 
 #: How the names of functions begin that treat apart what lies along the first dimension, and nothing else.
-_LAYERS = (
+LAYERS = (
     "conv", "max_pool", "avg_pool", "adaptive_", "fractional_", "lp_pool", "max_unpool", "fold", "interpolate",
     "upsample", "instance_norm", "group_norm", "local_response_norm", "pixel_", "channel_shuffle", "grid_sample",
     "scaled_dot_product",
@@ -73,7 +73,7 @@ def scale_of(name: str, tensor: Value, arguments: Arguments) -> Scale:
     kinds = {value.scale for value in (tensor, *arguments.all())} - {S.CONST, S.COUNT}
     if kinds == {S.SAMPLES, S.TURNED}:
         return S.UNKNOWN
-    if kinds & PER_SAMPLE == {S.TURNED} and name.startswith(_LAYERS):
+    if kinds & PER_SAMPLE == {S.TURNED} and name.startswith(LAYERS):
         return S.COUPLED
     if kinds & PER_SAMPLE and name in _MATRICES and max(value.dims for value in (tensor, *arguments.all())) < 3:
         return S.UNKNOWN
@@ -194,7 +194,7 @@ def dims_of(name: str, tensor: Value, arguments: Arguments) -> int:
         return max(tensor.dims, 2, *(one + 1 if one >= 0 else -one for one in places if isinstance(one, int)))
     if name == "unsqueeze":
         return max(tensor.dims, 1) + 1
-    if name in _DIMS or name in _SHAPE_KEEPING or name.startswith(_LAYERS) or name.endswith("_like"):
+    if name in _DIMS or name in _SHAPE_KEEPING or name.startswith(LAYERS) or name.endswith("_like"):
         return max(tensor.dims, _DIMS.get(name, 0))
     return 0
 

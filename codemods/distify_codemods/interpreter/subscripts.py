@@ -10,7 +10,19 @@ import libcst as cst
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Kind
 from distify_codemods.inside import core
-from distify_codemods.interpreter import cuts, forms, holding, imports, modules, pairing, parts, ranks, scales, ways
+from distify_codemods.interpreter import (
+    cuts,
+    forms,
+    holding,
+    imports,
+    modules,
+    pairing,
+    parts,
+    ranks,
+    rows,
+    scales,
+    ways,
+)
 from distify_codemods.libraries import computing, python
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Method, Sequence, Wrapped
 from distify_codemods.origins import PART, Counter, Places, Shape
@@ -137,7 +149,8 @@ def _tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: l
         scale = _ragged_item(node, keys)
     elif scale is Scale.CONST and any(key.scale is not Scale.CONST for key in keys):
         scale = scales.elementwise(*(key.scale for key in keys))
-    value = Value(scale=scale, sources=sources, dims=_dims(receiver, node, keys))
+    one_row = rows.item(receiver, node, keys)
+    value = Value(scale=scale, sources=sources, dims=_dims(receiver, node, keys), one_row=one_row)
     at_a_place = receiver.scale is scale is Scale.SAMPLES and len(keys) == 1 and keys[0].constant() in _PARTS
     return parts.item(machine, receiver, value, node) if at_a_place else value
 

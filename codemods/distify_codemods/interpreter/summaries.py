@@ -74,7 +74,10 @@ def _given(arguments: Arguments) -> list[Value | None]:
 
 
 def _likeness(value: Value | None) -> object:
-    return value and (_alike(value.objs), value.scale, _alike(value.sources), value.mask, value.open, value.dims)
+    if value is None:
+        return None
+    said = value.scale, value.mask, value.open, value.dims, value.one_row
+    return _alike(value.objs), _alike(value.sources), said
 
 
 def _alike(things: Ordered[Obj] | Ordered[Obj | str]) -> frozenset[object]:

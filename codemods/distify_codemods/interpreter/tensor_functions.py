@@ -16,6 +16,7 @@ from distify_codemods.interpreter import (
     patterns,
     recurrent,
     reshaping,
+    rows,
     scales,
     sizes,
     tensors,
@@ -77,6 +78,7 @@ def _of_the_first(machine: Machine, name: str, arguments: Arguments, node: cst.C
 
 def _made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     value, last = sizes.made(machine, name, arguments, node), name.rpartition(".")[2]
+    value = value.in_one_row(rows.made(name, arguments))
     if last in ("arange", "randperm") and value.scale is S.SAMPLES:
         value = value.of(machine.mark(Places, node).alone)
     if last in ("arange", "randperm", "eye") and value.scale in PER_SAMPLE and machine.evidence:
@@ -90,7 +92,8 @@ def _batch_norm(machine: Machine, name: str, arguments: Arguments, node: cst.CST
     training = arguments.get("training", 5)
     fixed = training is None or training.constant() is False
     coupled = tensor.scale in PER_SAMPLE and not fixed
-    return Value(scale=S.COUPLED if coupled else tensor.scale, sources=tensor.sources, dims=tensor.dims)
+    scale = S.COUPLED if coupled else tensor.scale
+    return Value(scale=scale, sources=tensor.sources, dims=tensor.dims, one_row=tensor.one_row)
 
 
 def _gradients(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -130,7 +133,8 @@ def _joined(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode
         scale = S.TURNED if first is None or first.constant() is not True else scale
     elif name in ("stack", "vstack") and scale is S.SAMPLES and not per_sample and (not given or dimension == 0):
         scale = S.TURNED
-    value = Value(scale=scale, sources=sources, dims=max(item.dims + (name == "stack"), 2 * per_sample))
+    dims, one = max(item.dims + (name == "stack"), 2 * per_sample), rows.joined(machine, name, arguments, node)
+    value = Value(scale=scale, sources=sources, dims=dims, one_row=one)
     if name in ("stack", "hstack", "pad_sequence") or dimension not in (0, None):
         return value
     return whole.joined(machine, value, node, _count(arguments))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
-from distify_codemods.interpreter import cuts, forms, pairing, reshaping, scales, sizes, whole
+from distify_codemods.interpreter import cuts, forms, pairing, reshaping, rows, scales, sizes, whole
 from distify_codemods.libraries import torch_losses, torch_tensors
 from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
@@ -71,6 +71,7 @@ _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtrac
 def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     value = with_ignored(_method(machine, tensor, name, arguments, node), arguments.all())
     value = pairing.picked(machine, name, tensor, arguments, node, value)
+    value = value.in_one_row(rows.after(name, tensor, arguments))
     return whole.regrouped(machine, name.rstrip("_"), tensor, arguments, value, node)
 
 

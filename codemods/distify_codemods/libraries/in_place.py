@@ -7,6 +7,10 @@ METHODS = frozenset(
     """add_ sub_ mul_ div_ lerp_ addcmul_ addcdiv_ index_add_ index_copy_ index_put_ scatter_ scatter_add_ put_
     masked_scatter_""".split()
 )
+#: Those that give a tensor other dimensions.
+RESHAPING = frozenset(
+    "squeeze_ unsqueeze_ t_ transpose_ swapaxes_ swapdims_ resize_ resize_as_ set_ as_strided_".split()
+)
 #: Functions that put something into a list, by its order.
 OF_LISTS = frozenset(
     [

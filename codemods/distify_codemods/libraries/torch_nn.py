@@ -105,6 +105,12 @@ _CONVOLUTIONAL = (
     "googlenet", "shufflenet", "efficientnet", "mnasnet", "regnet", "segmentation.fcn", "segmentation.deeplab",
     "segmentation.lraspp",
 )  # fmt: skip
+#: Transforms of images, by how their full names begin, that change nothing but an image's height, width and entries.
+_TRANSFORMS = ("torchvision.transforms.",)
+_OF_IMAGES = frozenset(
+    """Normalize Resize CenterCrop RandomCrop RandomResizedCrop Pad GaussianBlur ColorJitter RandomHorizontalFlip
+    RandomVerticalFlip RandomRotation RandomAffine RandomPerspective RandomErasing ElasticTransform""".split()
+)
 #: Layers that are functions along a dimension, which may be that of the samples.
 ALONG = frozenset(f"torch.nn.{name}" for name in "Softmax LogSoftmax Softmin CosineSimilarity GLU".split())
 #: How the names of layers with parameters of their own begin.
@@ -167,6 +173,11 @@ def treats_samples_apart(name: str) -> bool:
     own = name.removeprefix(OWN)
     plain = name in BESIDE and not own.startswith(("Embedding", "LayerNorm", "RMSNorm"))
     return plain or name in (*_ROWS, *CONTAINERS, FLATTENS) or own.startswith((*_CONVOLVING, *_AMONG_THEM))
+
+
+def keeps_leading(name: str) -> bool:
+    """Whether it transforms images, of a batch as of one: dimensions before theirs, and their channels, stay."""
+    return name.startswith(_TRANSFORMS) and name.rpartition(".")[2] in _OF_IMAGES
 
 
 def is_no_layer(name: str) -> bool:
