@@ -65,6 +65,12 @@ def test_one_guard_around_what_only_writes(block: str) -> None:
     assert converted(script(imports=imports, setup=setup, after=block)) == expected
 
 
+def test_numbers_that_were_drawn_before_are_only_written() -> None:
+    drawn, block = "chosen = torch.rand(1)\n", OPEN + "    f.write(str(round(chosen.item(), 2)))\n"
+    new = converted(script(imports=TOOLS, after=drawn + block))
+    assert new.endswith(ON_MAIN + indented(block))
+
+
 def test_names_bound_in_one_block_and_again_in_the_next() -> None:
     block = 'with open("{}", "w") as f:\n    text = "x"\n    f.write(text)\n'
     after = block.format("a") + "done = 1\n" + block.format("b")

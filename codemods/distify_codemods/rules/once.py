@@ -165,7 +165,9 @@ def _is_quiet_function(context: Context, name: str, call: cst.Call, depth: int) 
     if depth > 0 and guarded.is_shared(name):
         return False
     about_files = name in effects.WRITES or name in effects.HANDLES or name in effects.STORES
-    draws = "random" in context.facts.value(call).sources or name.startswith(guarded.DRAWS_RANDOM_NUMBERS)
+    chance = [value.sources for value in map(context.facts.value, (call, *(one.value for one in call.args)))]
+    by_itself = "random" in chance[0] and not any("random" in given for given in chance[1:])
+    draws = by_itself or name.startswith(guarded.DRAWS_RANDOM_NUMBERS)
     return about_files or (guarded.leaves_nothing(name) and not draws)
 
 
