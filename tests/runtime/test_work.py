@@ -29,15 +29,29 @@ class Head(nn.Module):
         return out
 
 
-def _share(folder: str, sizes: list[int], related: bool) -> Any:
+class OfBatches(nn.Module):
+    """It is given a batch as its loader makes it."""
+
+    def __init__(self, related: bool) -> None:
+        super().__init__()
+        self.head = Head(related)
+
+    def forward(self, batch: Any) -> Tensor:
+        out: Tensor = self.head(batch["samples"] if isinstance(batch, dict) else batch[0][0])
+        return out
+
+
+def _share(folder: str, sizes: list[int], related: bool, how: str) -> Any:
     torch.manual_seed(0)
-    net = Head(related)
+    net = Head(related) if how == "a tensor" else OfBatches(related)
     record = Record(Path(folder) / f"{rt.rank()}.pt", Filling(0))
     rt.data_parallel(net)
     watch(record, 0)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for step, size in enumerate(sizes):
-        net(torch.randn(size, 2, generator=torch.Generator().manual_seed(step))).square().mean().backward()
+        samples = torch.randn(size, 2, generator=torch.Generator().manual_seed(step))
+        batch: Any = {"samples": samples, "names": ["one"] * size} if how == "a dictionary" else [(samples,)]
+        net(samples if how == "a tensor" else batch).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
     mine, given = record.work.share
@@ -52,5 +66,6 @@ def _share(folder: str, sizes: list[int], related: bool) -> Any:
         ([4, 4, 4], True, 0.5),  # its layers are shared in its place
     ],
 )
-def test_the_share_of_a_rank(tmp_path: Path, sizes: list[int], related: bool, expected: float) -> None:
-    assert on_ranks(_share, str(tmp_path), sizes, related) == [expected, expected]
+@pytest.mark.parametrize("how", ["a tensor", "a dictionary", "a list"])
+def test_the_share_of_a_rank(tmp_path: Path, sizes: list[int], related: bool, expected: float, how: str) -> None:
+    assert on_ranks(_share, str(tmp_path), sizes, related, how) == [expected, expected]

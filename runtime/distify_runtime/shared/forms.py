@@ -44,7 +44,8 @@ class Forms:
     patterns: dict[Any, Plan | None] = field(default_factory=dict)
     decided: dict[Any, Decided] = field(default_factory=dict)  # by form
     shared: int = 0  # calls
-    small: int = 0  # calls with fewer samples than there are ranks
+    small: int = 0  # calls with fewer samples than there are ranks, or with one: nothing of them is dealt out
+    small_said: bool = False
     why_whole: str = ""  # what was said last of calls that are computed whole
     of_few: bool = False  # that was of a call with too few samples to share
 
@@ -54,6 +55,13 @@ class Forms:
 
     def plan(self, model: SharedModel, call: Call) -> tuple[Plan | None, str]:
         """The plan that this call follows; and why there is none, where it has just been found out. Collectives."""
+        before = self.small
+        plan, why = self._plan(model, call)
+        if plan is None and self.small == before and (call.is_small or call.is_of_one):
+            self.small += 1  # whatever else was tried of it in vain
+        return plan, why
+
+    def _plan(self, model: SharedModel, call: Call) -> tuple[Plan | None, str]:
         form, known = call.form, self.plans.get(call.form)
         if known is not None and not known.batch.fits(call.tensors):
             form = form, "of other sizes"
@@ -99,7 +107,8 @@ class Forms:
 
     def _say_small(self, model: SharedModel, call: Call) -> None:
         self.small += 1
-        if self.small == 1:
+        if not self.small_said:
+            self.small_said = True
             self._say_whole(model, call, "there are fewer samples in it than ranks")
 
     def _say_whole(self, model: SharedModel, call: Call, why: str) -> None:

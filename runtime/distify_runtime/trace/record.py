@@ -6,7 +6,7 @@ import functools
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import isnan
 from pathlib import Path
 from types import FrameType
@@ -136,6 +136,15 @@ def _numbers(given: list[int]) -> Tensor:
     return torch.tensor(given, dtype=torch.int64, device="cpu")  # scripts set other devices
 
 
+def _count(given: object) -> int:
+    """The numbers in the tensors that a module is given, also in lists and dictionaries: `model(batch)`."""
+    if isinstance(given, Tensor):
+        return given.numel()
+    if isinstance(given, Mapping):
+        return sum(map(_count, given.values()))
+    return sum(map(_count, given)) if isinstance(given, (list, tuple)) else 0
+
+
 def _is_group_open() -> bool:
     hvd = sys.modules.get("horovod.torch")
     return distributed.is_initialized() or (hvd is not None and bool(hvd.is_initialized()))
@@ -204,7 +213,7 @@ def _watch_training(record: Record, most_steps: int) -> None:
     def enter(module: nn.Module, inputs: tuple[Any, ...]) -> None:
         if not module.training or not torch.is_grad_enabled() or is_comparing():
             return
-        numbers = sum(value.numel() for value in inputs if isinstance(value, Tensor))
+        numbers = _count(inputs)
         if not module._modules:
             record.training_inputs += numbers // world_size() if is_split(module) else numbers
             rounds = any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
