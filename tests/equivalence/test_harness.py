@@ -171,6 +171,17 @@ def test_spoilt_trace_is_told(runs: Runs, rank: int, spoil: Callable[[Trace], Tr
         assert_equivalent(runs.original, ranks)
 
 
+def test_losses_that_see_whole_batches_are_no_work(runs: Runs) -> None:
+    """Where ranks share methods, losses may be the only modules that are called from outside."""
+
+    def shared(trace: Trace, numbers: int) -> Trace:
+        return replace(trace, shares_forwards=True, training_inputs=2 * trace.training_inputs, share=(numbers, numbers))
+
+    assert_equivalent(runs.original, [shared(trace, 0) for trace in runs.ranks])
+    with pytest.raises(AssertionError, match="rank 0 of 2 trained on 100% of the data"):
+        assert_equivalent(runs.original, [shared(trace, 8) for trace in runs.ranks])
+
+
 def test_two_writers_of_a_file_are_told(runs: Runs) -> None:
     ranks = [runs.ranks[0], replace(runs.ranks[1], saves=runs.ranks[0].saves)]
     with pytest.raises(AssertionError, match=r"linear.pt was written by ranks \[0, 1\]"):

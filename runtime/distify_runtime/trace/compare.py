@@ -175,7 +175,8 @@ def _agreement(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
 
 def _work(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
     """Ranks that all train on the whole batch take the right steps too, and no time is won."""
-    if not original.training_inputs:
+    whole = any(trace.shares_forwards and not trace.share[1] for trace in ranks)  # losses see whole batches
+    if not original.training_inputs or whole:
         return _nothing("no model was called with tensors in training")
     shares = [_share(original, trace) for trace in ranks]
     for rank, share in enumerate(shares):
