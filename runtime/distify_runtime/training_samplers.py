@@ -18,6 +18,7 @@ from distify_runtime.meeting import collective
 from distify_runtime.output import note
 from distify_runtime.proxy import Proxy
 from distify_runtime.randomness import common_seed, drawn_alike
+from distify_runtime.taken import steps_taken
 from distify_runtime.watch.samples import dealt_from
 
 #: So many indices are drawn at once: random streams are put in place and back for each draw. Endless samplers have
@@ -120,9 +121,14 @@ def shares_of(samples: int, drop_last: bool) -> int:
 
 @collective
 class SharedOrder(_Shared, Sampler[Any]):
-    """The indices of another sampler, in the same order on all ranks and in each pass: for evaluation."""
+    """The indices of another sampler, the same on all ranks, and others once steps were taken: for evaluation."""
+
+    def __init__(self, inner: Iterable[Any]) -> None:
+        super().__init__(inner)
+        steps_taken()
 
     def __iter__(self) -> Iterator[Any]:
+        self.epoch = steps_taken()
         for block in self._drawn(_AT_ONCE):
             yield from block
 

@@ -23,6 +23,7 @@ from distify_runtime.meeting import by_itself
 from distify_runtime.output import stop
 from distify_runtime.randomness import common_seed
 from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
+from distify_runtime.taken import steps_taken
 from distify_runtime.training_samplers import (
     DistributedBatchSampler,
     DistributedSamplerWrapper,
@@ -105,7 +106,7 @@ def whole_loader(loader: Loader) -> Loader:
     if _has_own_sampler(loader):
         return _view(loader, SharedOrder(sampler), loader.batch_size)
     if type(sampler) is RandomSampler and type(batches) is BatchSampler and not sampler.replacement:
-        return _view(loader, _whole(dataset, True, common_seed(), 0), loader.batch_size)
+        return _view(loader, _FreshSampler(dataset), loader.batch_size)
     return loader
 
 
@@ -117,6 +118,18 @@ class _WholeSampler(DistributedSampler[Any]):
             torch.empty((), dtype=torch.int64, device="cpu").random_(generator=torch.default_generator)
         with torch.device("cpu"):  # torch's own draws on the default device, from a generator of the CPU's
             return super().__iter__()
+
+
+class _FreshSampler(_WholeSampler):
+    """In another order once steps were taken, as whoever stops after some batches means it."""
+
+    def __init__(self, dataset: Any) -> None:
+        super().__init__(dataset, num_replicas=1, rank=0, shuffle=True, seed=common_seed())
+        steps_taken()
+
+    def __iter__(self) -> Iterator[Any]:
+        self.set_epoch(steps_taken())
+        return super().__iter__()
 
 
 def _whole(dataset: Any, shuffle: bool, seed: int, epoch: int) -> _WholeSampler:

@@ -119,6 +119,27 @@ def test_whole_view_draws_what_a_shuffling_loader_draws() -> None:
     assert drawn[0] == drawn[1]
 
 
+def _evaluated(own: bool) -> list[list[list[int]]]:
+    """Orders of a whole loader: twice before a step, once by rank 0 alone after the first, once after the second."""
+    sampler = WeightedRandomSampler([1.0] * 40, 40) if own else None
+    loader = rt.whole_loader(_loader(samples=40, sampler=sampler, shuffle=None if own else True))
+    net = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    found = [_batches(loader), _batches(loader)]
+    optimizer.step()
+    if rt.is_main_process():
+        _batches(loader)
+    optimizer.step()
+    return [*found, _batches(loader)]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_an_evaluation_draws_anew_once_steps_were_taken(own: bool) -> None:
+    first, second = on_ranks(_evaluated, own)
+    assert first == second
+    assert first[0] == first[1] != first[2]
+
+
 def test_samples_chosen_by_the_script() -> None:
     """A sampler goes on choosing; who makes whole batches cannot be evaluated in shares."""
     data = TensorDataset(torch.arange(10))
