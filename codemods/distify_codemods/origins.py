@@ -41,6 +41,13 @@ class Counter(Obj):
 
 
 @dataclass(eq=False, repr=False)
+class Row(Obj):
+    """As a source: one sample of a batch, found by the number of a loop's turn; without `by`, by any other number."""
+
+    by: Counter | None = None
+
+
+@dataclass(eq=False, repr=False)
 class Cut(Obj):
     """A batch that the program cuts, draws or folds out of its data by itself: every rank would get all of it."""
 

@@ -109,3 +109,35 @@ def test_what_a_copy_of_a_module_returns_is_of_each_sample() -> None:
     loop = "teacher = copy.deepcopy(model)\n" + loop.replace("mse_loss(model(x), y)", "mse_loss(model(x), t)")
     after = converted(script(imports=IMPORTS, loop=loop), options=Options())
     assert "        t = t - rt.mean_over_ranks(t.mean(0))\n" in after
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "for i in range(len(x)):\n    out[i] = 0.8 * x[i] + 0.2 * x[(i + 1) % len(x)]",
+        "for i in range(len(x)):\n    other = x[i - 1]\n    out[i] = x[i] + other",
+        "for i in range(len(x)):\n    for j in range(len(x)):\n        out[i] += 0.1 * x[j]",
+        "order = torch.randperm(len(x))\nfor i in range(len(x)):\n    out[i, :2] = x[order[i], :2]",
+        "for i in range(len(x) - 1):\n    out[i + 1] = 0.5 * out[i] + x[i + 1]",
+        "for i in range(len(x)):\n    out[i].copy_(x[len(x) - 1 - i])",
+        "last = 0\nfor i in range(len(x)):\n    out[i] = x[i] + last\n    last = x[i]",
+    ],
+)
+def test_rows_that_are_made_of_rows_at_other_places(rows: str) -> None:
+    assert strategy(of_a_loader(f"out = x.clone()\n{rows}\nx = out")) is Strategy.SHARED
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "for i in range(len(x)):\n    out[i] = 0.8 * x[i] + 0.2 * x[i].abs()",
+        "for i, label in enumerate(y):\n    out[i] = x[i] * 2 if label > 0 else x[i]",
+        "for i in range(x.size(0)):\n    row = x[i]\n    row = row.flip(0)\n    out[i] = row",
+        "for i in range(x.size(0)):\n    if y[i] > 0:\n        out[i] += 0.1 * x[i]",
+        "for i, row in enumerate(x):\n    out[i] = row.flip(0)",
+        "for i in range(len(x)):\n    out[i].copy_(x[i])\nfor j in range(len(x)):\n    out[j].mul_(y[j])",
+        "for i in range(len(x)):\n    out[i, int(y[i]) :] = 0",
+    ],
+)
+def test_rows_that_are_made_of_the_row_at_their_place(rows: str) -> None:
+    assert strategy(of_a_loader(f"out = x.clone()\n{rows}\nx = out")) is Strategy.SHARDED

@@ -9,7 +9,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Ref
 from distify_codemods.events import Here, Kind
-from distify_codemods.interpreter import aging, cuts, files, iteration, pooling, state, turns, ways
+from distify_codemods.interpreter import aging, cuts, files, iteration, pooling, single_rows, state, turns, ways
 from distify_codemods.interpreter.frames import merge
 from distify_codemods.libraries import python
 from distify_codemods.values import NOTHING, Value
@@ -44,6 +44,7 @@ def _again_and_again(machine: Machine, node: cst.For | cst.While, over: Value) -
     for _ in range(PASSES_OF_A_LOOP):
         state.next_batch(machine, node)
         aging.next_turn(machine, node)
+        single_rows.turn_begins(machine, node)
         before, stores = dict(frame.env), machine.stores
         machine.here = Here(outer, node, frame, "body")
         if isinstance(node, cst.For):

@@ -28,6 +28,7 @@ from distify_codemods.interpreter import (
     library,
     modules,
     pairing,
+    single_rows,
     state,
     tensors,
 )
@@ -115,6 +116,8 @@ def _change(machine: Machine, name: str, receiver: Value, value: Value, argument
         value.scale is Scale.COUPLED or (moved and name in ("add_", "sub_", "mul_"))
     ):
         holding.relate(machine, node.func.value, receiver, value)
+    if isinstance(node.func, cst.Attribute):
+        single_rows.changed(machine, node.func.value, receiver, join(*arguments.all()))
     if receiver.scale in _OF_A_BATCH and value.scale is not receiver.scale:
         holding.fill(machine, node.func, value)
 

@@ -20,6 +20,7 @@ from distify_codemods.interpreter import (
     reductions,
     scales,
     search_path,
+    single_rows,
     state,
     subscripts,
     tensors,
@@ -101,6 +102,7 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
     machine.event(Kind.STORE, target, name="[]", receiver=receiver, receiver_node=target.value, value=value)
     state.written(machine, target.value, target, value.adding(join(*keys).sources), torch_data.LOADERS)
     pairing.written(machine, target, receiver, keys, value)
+    single_rows.written(machine, target, receiver, keys[0], value)
     if any(one.scale is Scale.COUPLED for one in (value, *keys)) and not any(
         isinstance(one, Counter) for one in keys[0].objs
     ):

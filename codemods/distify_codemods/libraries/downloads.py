@@ -32,6 +32,8 @@ PREPARING = ("download", "process")
 RETRIEVES = (".urlretrieve", ".from_pretrained")
 #: Whose `from_pretrained` is given the weights themselves.
 WITH_WEIGHTS = "torch.nn."
+#: Whose `download` answers with data, and leaves no file.
+_ANSWERS = ("yfinance.",)
 #: Where weights that are fetched are asked for by position.
 PRETRAINED = {"timm.create_model": 1, "timm.models.create_model": 1}
 #: Libraries whose functions make a model each, and take first whether or which weights are fetched for it.
@@ -57,7 +59,7 @@ def makes_a_model(name: str) -> bool:
 
 def fetches(name: str) -> bool:
     """Whether a function of a library fetches files, by its full name."""
-    if name.startswith(WITH_WEIGHTS):
+    if name.startswith((WITH_WEIGHTS, *_ANSWERS)):
         return False
     known = name.startswith(FETCHES) and not name.startswith(_NOT)
     return known or name.endswith(RETRIEVES) or says_so(name.rsplit(".", 1)[-1])

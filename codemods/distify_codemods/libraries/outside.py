@@ -12,6 +12,8 @@ _QUESTIONS = frozenset(
     [*(f"{library}.{verb}" for library in ("requests", "httpx", "requests.api") for verb in _VERBS),
      *(f"huggingface_hub.{name}" for name in "dataset_info file_exists model_info repo_exists whoami".split()),
      "urllib3.request", "openai.ChatCompletion.create", "openai.Completion.create", "ollama.chat", "ollama.generate",
+     "yfinance.download", "pandas_datareader.DataReader", "pandas_datareader.data.DataReader", "quandl.get",
+     "nasdaqdatalink.get", "tushare.pro_bar",
      "litellm.completion", "paho.mqtt.publish.single", "paho.mqtt.publish.multiple", "paho.mqtt.subscribe.simple"]
 )  # fmt: skip
 #: Commands whose output is asked for. Of those that only tell something, each rank hears for itself.

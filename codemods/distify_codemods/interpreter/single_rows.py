@@ -1,0 +1,61 @@
+"""Batches that a loop goes through by number: `out[i] = f(x[i])` keeps each sample apart, `out[i] = x[j]` does not.
+
+Which samples there are at other numbers differs between a batch and a rank's share of it. So a sample that a number has
+found carries a mark (`Row`) of the loop whose turn it is; what is written at the place of that turn has to be made of
+samples of that turn alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.interpreter import holding
+from distify_codemods.origins import Counter, Row
+from distify_codemods.scale import Scale
+from distify_codemods.values import NOTHING, Value
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+
+def taken(machine: Machine, node: cst.Subscript, key: Value, item: Value) -> Value:
+    """`x[i]`, of a batch: what is not seen to have an entry for each sample is one of them, or a part of one."""
+    index = node.slice[0].slice
+    if not isinstance(index, cst.Index) or item.scale is not Scale.UNKNOWN:
+        return item
+    counter = _turn_of(index.value, key)
+    one = machine.made(Row, None, counter, by=counter) if counter is not None else machine.mark(Row, node)
+    return item.adding([one])
+
+
+def _turn_of(index: cst.BaseExpression, key: Value) -> Counter | None:
+    """The loop of which a name holds the number of the turn."""
+    only = key.single() if isinstance(index, cst.Name) else None
+    return only if isinstance(only, Counter) and only.loop is not None else None
+
+
+def written(machine: Machine, target: cst.Subscript, receiver: Value, key: Value, value: Value) -> None:
+    """`out[i] = value`"""
+    index = target.slice[0].slice
+    if receiver.scale is not Scale.SAMPLES or not isinstance(index, cst.Index):
+        return
+    counter = _turn_of(index.value, key)
+    if any(isinstance(one, Row) and (counter is None or one.by is not counter) for one in value.sources):
+        holding.relate(machine, target.value, receiver, value)
+
+
+def changed(machine: Machine, place: cst.BaseExpression, row: Value, given: Value) -> None:
+    """`out[i].copy_(given)`: what is at a place of a tensor is changed in place."""
+    own = {one for one in row.sources if isinstance(one, Row)}
+    others = [one for one in given.sources if isinstance(one, Row) and (one.by is None or one not in own)]
+    if isinstance(place, cst.Subscript) and own and others:
+        holding.relate(machine, place.value, machine.values.get(place.value, NOTHING), given)
+
+
+def turn_begins(machine: Machine, loop: cst.CSTNode) -> None:
+    """What names hold of the samples of a loop's turns is of an earlier turn from now on."""
+    for name, value in list(machine.frame.env.items()):
+        if any(isinstance(one, Row) and one.by is not None and one.by.loop is loop for one in value.sources):
+            machine.frame.env[name] = value.adding([machine.mark(Row, loop)])
