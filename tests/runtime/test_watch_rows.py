@@ -52,13 +52,16 @@ FOLDED = r"the loss \(\S*script.py:\d+\) puts samples of a batch together in row
         ("wrapped", 1, "F.mse_loss(out, y)"),
         ("wrapped", 1, "F.smooth_l1_loss(out.squeeze(1), y[:, None])"),
         ("by a line", 1, "F.l1_loss(out, y) * 2"),
+        ("wrapped", 1, "F.mse_loss(out, y[:, None, None])"),
+        ("wrapped", 1, "F.mse_loss(out.view(8, 1, 1), y[:, None])"),
+        ("wrapped", 3, "F.mse_loss(out, y.view(8, 1, 1).expand(8, 1, 3))"),
     ],
 )
 def test_a_loss_of_two_shapes_ends_the_run(how: str, width: int, loss: str) -> None:
     ended = run_script(TRAIN, how, str(width), loss)[0]
     assert ended.code == 1
-    shape = "8," if "squeeze" in loss else "8, 1"
-    assert re.search(PAIRS.format(shape) + r"\(8, 8\): every sample of a batch is compared", ended.err), ended.err
+    shape = "8, 3" if width == 3 else "8, 1, 1" if "out.view" in loss else "8," if "squeeze" in loss else "8, 1"
+    assert re.search(PAIRS.format(shape) + r"\(8, 8(, \d)?\): every sample of a batch is compared", ended.err), ended.err
 
 
 @pytest.mark.parametrize(

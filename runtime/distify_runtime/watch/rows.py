@@ -89,9 +89,10 @@ def _looked_through(seen: dict[Any, bool], samples: int) -> tuple[bool, str]:
     for node, of_a_loss in seen.items():
         name, shape = _name(node), _shape(node, 0)
         inputs = [_shape(one, place) for one, place in node.next_functions if one is not None]
-        if name in _BROADCASTING and _pairs(shape, inputs, samples):
+        paired = next((one for one in inputs if shape not in inputs and _meets_others(one, shape, samples)), None)
+        if name in _BROADCASTING and paired is not None:
             certain = of_a_loss and name == "Expand"
-            return certain, _of_pairs(next(one for one in inputs if _is_one_each(one, samples)), shape)
+            return certain, _of_pairs(paired, shape)
         if inputs and name in _FOLDING and _folds(shape, inputs[0], samples):
             return False, _of_folds(inputs[0], shape)
     return False, ""
@@ -107,10 +108,12 @@ def _shape(node: Any, place: int) -> tuple[int, ...]:
     return tuple(made[place].shape) if place < len(made) else ()
 
 
-def _pairs(shape: tuple[int, ...], given: list[tuple[int, ...]], samples: int) -> bool:
-    """Whether what held one number for each sample holds one for each two of them now."""
-    both = shape == (samples, samples) and shape not in given
-    return both and any(_is_one_each(one, samples) for one in given)
+def _meets_others(given: tuple[int, ...], made: tuple[int, ...], samples: int) -> bool:
+    """Whether what holds something of each sample is spread so that each meets all samples of something else."""
+    ahead = len(made) - len(given)
+    if ahead > 0:  # shapes are aligned at their ends: samples of something longer lie along another dimension
+        return given[0:1] == (samples,) and samples in made[:ahead]
+    return _is_one_each(given, samples) and [one for one in made if one != 1] == [samples, samples]
 
 
 def _folds(shape: tuple[int, ...], given: tuple[int, ...], samples: int) -> bool:
@@ -119,7 +122,7 @@ def _folds(shape: tuple[int, ...], given: tuple[int, ...], samples: int) -> bool
 
 
 def _is_one_each(shape: tuple[int, ...], samples: int) -> bool:
-    return shape in ((samples,), (samples, 1))
+    return shape[0:1] == (samples,) and all(one == 1 for one in shape[1:])
 
 
 def _of_pairs(given: tuple[int, ...], made: tuple[int, ...]) -> str:
