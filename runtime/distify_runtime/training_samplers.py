@@ -18,7 +18,7 @@ from distify_runtime.meeting import collective
 from distify_runtime.output import note
 from distify_runtime.proxy import Proxy
 from distify_runtime.randomness import common_seed, drawn_alike
-from distify_runtime.taken import steps_taken
+from distify_runtime.taken import Epochs, steps_taken
 from distify_runtime.watch.samples import dealt_from
 
 #: So many indices are drawn at once: random streams are put in place and back for each draw. Endless samplers have
@@ -32,7 +32,7 @@ _numbers = itertools.count()
 class _Shared(Proxy):
     """Draws from a sampler what all ranks draw, in an order that follows from a common seed and the epoch."""
 
-    _own = frozenset({"epoch", "seed", "drop_last", "_passes", "_number", "_noted"})
+    _own = frozenset({"epoch", "seed", "drop_last", "_passes", "_number", "_noted", "_epochs"})
 
     def __init__(self, inner: Iterable[Any]) -> None:
         super().__init__(inner)
@@ -40,10 +40,11 @@ class _Shared(Proxy):
         self.epoch = 0
         self._number = next(_numbers)
         self._passes: Counter[int] = Counter()
+        self._epochs = Epochs()
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch that the next pass is drawn for."""
-        self.epoch = epoch
+        self.epoch = self._epochs.of(epoch)
         if hasattr(self._inner, "set_epoch"):
             self._inner.set_epoch(epoch)
 
@@ -86,9 +87,14 @@ class TrainingSampler(DistributedSampler[Any]):
     def __init__(self, dataset: Sized, shuffle: bool = True, drop_last: bool = False) -> None:
         super().__init__(cast(Any, dataset), num_replicas=1, rank=0, shuffle=shuffle, seed=common_seed())
         self.leaves_out = drop_last  # torch's own `drop_last` is about one process here
+        self._epochs = Epochs()
         missing = -len(dataset) % world_size()
         if missing and not drop_last:
             note(f"{len(dataset)} samples do not divide by {world_size()} ranks: the last batch repeats {missing}")
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch that the next pass is drawn for."""
+        super().set_epoch(self._epochs.of(epoch))
 
     def __iter__(self) -> Iterator[Any]:
         if self.shuffle:

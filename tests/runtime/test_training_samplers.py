@@ -315,3 +315,26 @@ def _looked_at_alone() -> list[list[int]]:
 
 def test_rank_zero_may_go_through_samples_alone() -> None:
     assert on_ranks(_looked_at_alone) == [[[0, 2], [0, 2]], [[0, 2], [1, 3]]]
+
+
+def _two_stages(kind: str) -> list[list[int]]:
+    """Orders of epochs 0 and 1, of 0 once more before a step, and of 0 when a second stage begins to count."""
+    sampler: Any = rt.TrainingSampler(_data()) if kind == "plain" else rt.DistributedSamplerWrapper(Shuffled(24))
+    net = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    found = []
+    for epoch, steps in ((0, 0), (0, 3), (1, 3), (0, 3)):
+        sampler.set_epoch(epoch)
+        found.append(list(sampler))
+        for _ in range(steps):
+            optimizer.step()
+    return found
+
+
+@pytest.mark.parametrize("kind", ["plain", "own"])
+def test_epochs_that_are_counted_from_the_beginning_again(kind: str) -> None:
+    both = [sorted([*one, *other]) for one, other in zip(*on_ranks(_two_stages, kind), strict=True)]
+    assert both == [list(range(24))] * 4
+    first, again, second, later = on_ranks(_two_stages, kind)[0]
+    assert first == again
+    assert len({tuple(first), tuple(second), tuple(later)}) == 3

@@ -61,7 +61,8 @@ def test_a_loss_of_two_shapes_ends_the_run(how: str, width: int, loss: str) -> N
     ended = run_script(TRAIN, how, str(width), loss)[0]
     assert ended.code == 1
     shape = "8, 3" if width == 3 else "8, 1, 1" if "out.view" in loss else "8," if "squeeze" in loss else "8, 1"
-    assert re.search(PAIRS.format(shape) + r"\(8, 8(, \d)?\): every sample of a batch is compared", ended.err), ended.err
+    said = PAIRS.format(shape) + r"\(8, 8(, \d)?\): every sample of a batch is compared"
+    assert re.search(said, ended.err), ended.err
 
 
 @pytest.mark.parametrize(
