@@ -121,6 +121,8 @@ def test_what_a_copy_of_a_module_returns_is_of_each_sample() -> None:
         "for i in range(len(x) - 1):\n    out[i + 1] = 0.5 * out[i] + x[i + 1]",
         "for i in range(len(x)):\n    out[i].copy_(x[len(x) - 1 - i])",
         "last = 0\nfor i in range(len(x)):\n    out[i] = x[i] + last\n    last = x[i]",
+        "seen = {}\nfor i, k in enumerate(y[:, 0].tolist()):\n    out[i] = x[i] + seen.get(k, 0)\n    seen[k] = x[i]",
+        "seen = []\nfor i in range(len(x)):\n    seen.append(x[i])\n    out[i] = x[i] + seen[-2]",
     ],
 )
 def test_rows_that_are_made_of_rows_at_other_places(rows: str) -> None:
@@ -137,6 +139,7 @@ def test_rows_that_are_made_of_rows_at_other_places(rows: str) -> None:
         "for i, row in enumerate(x):\n    out[i] = row.flip(0)",
         "for i in range(len(x)):\n    out[i].copy_(x[i])\nfor j in range(len(x)):\n    out[j].mul_(y[j])",
         "for i in range(len(x)):\n    out[i, int(y[i]) :] = 0",
+        "for i in range(len(x)):\n    pair = [x[i], y[i]]\n    out[i] = pair[0] * pair[1]",
     ],
 )
 def test_rows_that_are_made_of_the_row_at_their_place(rows: str) -> None:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
 from distify_codemods.interpreter import holding
+from distify_codemods.objects import Mapping, Sequence
 from distify_codemods.origins import Counter, Row
 from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value
@@ -55,7 +57,28 @@ def changed(machine: Machine, place: cst.BaseExpression, row: Value, given: Valu
 
 
 def turn_begins(machine: Machine, loop: cst.CSTNode) -> None:
-    """What names hold of the samples of a loop's turns is of an earlier turn from now on."""
+    """What names hold of the samples of its turns, and lists and dictionaries of before it, is of an earlier turn now."""
+
+    def is_of_a_turn(value: Value | None) -> bool:
+        sources = value.sources if value is not None else ()
+        return any(isinstance(one, Row) and one.by is not None and one.by.loop is loop for one in sources)
+
+    old = [machine.mark(Row, loop)]
     for name, value in list(machine.frame.env.items()):
-        if any(isinstance(one, Row) and one.by is not None and one.by.loop is loop for one in value.sources):
-            machine.frame.env[name] = value.adding([machine.mark(Row, loop)])
+        if is_of_a_turn(value):
+            machine.frame.env[name] = value.adding(old)
+        for obj in value.objs:
+            if not isinstance(obj, (Sequence, Mapping)) or not _is_older(machine, obj, loop):
+                continue
+            if isinstance(obj, Mapping) and is_of_a_turn(obj.rest):
+                holding.set_item(machine, obj, None, obj.any().adding(old))
+            elif isinstance(obj, Sequence) and is_of_a_turn(obj.element):
+                holding.append(machine, obj, obj.any().adding(old))
+
+
+def _is_older(machine: Machine, obj: Obj, loop: cst.CSTNode) -> bool:
+    """Whether it was made in this function, and outside of the loop."""
+    module = machine.frame.module
+    return (
+        obj.context == machine.frame.context and obj.site in module.parents and loop not in module.enclosing(obj.site)
+    )
