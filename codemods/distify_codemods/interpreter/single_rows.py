@@ -57,7 +57,7 @@ def changed(machine: Machine, place: cst.BaseExpression, row: Value, given: Valu
 
 
 def turn_begins(machine: Machine, loop: cst.CSTNode) -> None:
-    """What names hold of the samples of its turns, and lists and dictionaries of before it, is of an earlier turn now."""
+    """What names, and lists and dictionaries of before it, hold of its turns' samples is of an earlier turn now."""
 
     def is_of_a_turn(value: Value | None) -> bool:
         sources = value.sources if value is not None else ()

@@ -42,7 +42,7 @@ def run(context: Context) -> None:
     elif context.decisions.slicings:
         context.not_needed("batches are made as large as the script says, and cut: each rank keeps its part")
     elif not context.decisions.divisions and not squeezed:
-        context.not_needed_if_known("no tensor is shaped by the batch size")
+        context.not_needed_if_known("no tensor is shaped by the batch size that loaders are given")
 
 
 def _enlarge(context: Context) -> None:

@@ -47,7 +47,10 @@ def run(context: Context) -> None:
     for event in context.facts.calls(*drawing.PERMUTATIONS):
         sized = any(value.scale is not Scale.CONST for value in event.arguments.all())
         if sized and context.facts.in_training(event):
-            context.advice("samples are paired at random within a rank's share of the batch", event.module, event.node)
+            context.advice(
+                "samples are paired at random within a rank's share of the batch: the smaller it is, the more are "
+                "paired with themselves", event.module, event.node,
+            )  # fmt: skip
     if per_rank:
         context.not_needed("each rank's loss is that of one process's batch, and their gradients are averaged")
     elif not rescaled and not context.decisions.loss_reductions:
