@@ -171,6 +171,12 @@ def test_spoilt_trace_is_told(runs: Runs, rank: int, spoil: Callable[[Trace], Tr
         assert_equivalent(runs.original, ranks)
 
 
+def test_an_original_that_saves_its_wrap(runs: Runs) -> None:
+    """Its keys begin with `module.`, by nn.DataParallel; a rank's must not, where its own do not."""
+    assert_equivalent(_renamed(runs.original), runs.ranks)
+    assert_equivalent(_renamed(runs.original), [_renamed(runs.ranks[0]), *runs.ranks[1:]])
+
+
 def test_losses_that_see_whole_batches_are_no_work(runs: Runs) -> None:
     """Where ranks share methods, losses may be the only modules that are called from outside."""
 

@@ -329,6 +329,27 @@ def test_parts_without_the_whole() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        "nn.Sequential(nn.Linear(4, 2), nn.ReLU(), nn.Linear(2, 1))",
+        "nn.ModuleList([nn.Linear(4, 2), nn.Tanh(), nn.Linear(2, 1)])",
+    ],
+)
+def test_parts_by_their_places(parts: str) -> None:
+    before = script(model=f"model = {parts}\n", loop=LOOP.replace("model(x)", "model[2](model[0](x))"))
+    assert lines(before) == [WHOLE_GROUP.strip(), "rt.data_parallel(model[0], model[2])"]
+
+
+def test_parts_whose_places_are_not_known() -> None:
+    before = script(
+        model="model = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))\n",
+        loop=LOOP.replace("model(x)", "model[0](x)"),
+    )
+    [(code, message)] = blocking(before)
+    assert (code, message.startswith("no line before training has a name for")) == (CODE, True)
+
+
 def test_a_method_of_a_model_that_cannot_be_seen() -> None:
     loop = LOOP.replace("model(x)", "model.decode(model.encode(x))")
     before = script(imports=STRANGE, model="model = strange.Autoencoder()\n", loop=loop)

@@ -15,6 +15,7 @@ from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import contained, core
 from distify_codemods.interpreter.frames import Frame
+from distify_codemods.interpreter.modules import by_place
 from distify_codemods.objects import External, Instance, Parameters, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module
@@ -76,6 +77,9 @@ def texts_of(
             if attribute.isidentifier():
                 deeper = texts_of(f"{name}.{attribute}", held, wanted, depth - 1, instead)
                 yield from ((rank + 1, text, what) for rank, text, what in deeper)
+        for place, held in enumerate(by_place(core(only))):
+            deeper = texts_of(f"{name}[{place}]", held, wanted, depth - 1, instead)
+            yield from ((rank + 1, text, what) for rank, text, what in deeper)
 
 
 def _is_read(obj: Obj) -> bool:

@@ -39,6 +39,20 @@ def held_by(obj: Obj, key: object = None) -> Value | None:
     return found if found.objs else None
 
 
+def by_place(obj: Obj) -> list[Value]:
+    """The modules in a list of them, where it is known which stands where."""
+    if not isinstance(obj, External) or obj.name not in torch_nn.LISTS or _LATER in obj.attributes:
+        return []
+    given = obj.arguments.positional if obj.arguments is not None else []
+    if not _is_whole(given) or obj.whole is not None:
+        return []
+    items: list[Value] = []
+    for value in given:
+        only = value.single()
+        items += (only.items or ()) if isinstance(only, Sequence) else [value]
+    return items
+
+
 def under_name(obj: External, name: str) -> Value | None:
     """`self.parts.head`: what a `ModuleDict` was given under a name, which is an attribute of it as well."""
     if obj.name != torch_nn.MODULE_DICT or obj.whole is not None or obj.arguments is None:

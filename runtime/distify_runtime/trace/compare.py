@@ -243,6 +243,10 @@ def _files(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
     return _same(f"{len(wanted)}{each}") if wanted else _nothing("none")
 
 
+def _without_wrap(key: str) -> str:
+    return ".".join(part for part in key.split(".") if part != "module")
+
+
 def _checkpoints(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) -> Check:
     saves = [save for trace in ranks for save in trace.saves]
     in_memory = [save for trace in ranks for save in trace.saves_in_memory]
@@ -251,11 +255,15 @@ def _checkpoints(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) 
     if without_times(got) != without_times(wanted):
         return _differs(f"saved {got}, the original {wanted}")
     for ours, theirs in zip(saves, original.saves, strict=True):
-        differing = sorted(ours.contents.keys() ^ theirs.contents.keys())
+        held = theirs.contents
+        plain = {_without_wrap(key): value for key, value in held.items()}  # by nn.DataParallel, which is no more
+        if ours.contents.keys() == plain.keys():
+            held = plain
+        differing = sorted(ours.contents.keys() ^ held.keys())
         if differing:
             hint = "save the model inside of the wrap: `model.module.state_dict()`"
             return _differs(f"{ours.path} has other keys than the original's: {differing[:6]}", hint)
-        for key, value in theirs.contents.items():
+        for key, value in held.items():
             if not _close(ours.contents[key], value, tolerance):
                 return _differs(f"{ours.path}: {key} differs")
     return _same(f"{len(wanted)}, with the original's keys and values") if wanted else _nothing("none was saved")
