@@ -26,6 +26,8 @@ def told(before: str) -> list[int]:
     assert conversion.strategy is Strategy.SHARDED
     found = [one.place.line for one in conversion.of(Level.ADVICE) if one.message in TOLD and one.place]
     assert any(NONE_KEPT in one.message for one in conversion.of(Level.NOT_NEEDED)) is not bool(found)
+    claims = [one.message for one in conversion.of(Level.NOT_NEEDED) if one.message.startswith("every decision")]
+    assert all(("but one that is made by what METRIC01 names" in claim) is bool(found) for claim in claims)
     return found
 
 

@@ -55,7 +55,9 @@ def run(context: Context) -> None:
         found = True
         _make_alike(context, made_whole)
     if not found:
-        context.not_needed_if_known("every decision is the same on all ranks")
+        own = bool(context.decisions.left) or bool(context.own_figures.in_place(set()))
+        by = ", but one that is made by what METRIC01 names" * own
+        context.not_needed_if_known(f"every decision is the same on all ranks{by}")
 
 
 def _average(context: Context, one: Averaging) -> None:
