@@ -36,28 +36,11 @@ else:  # torch sends rank 0's buffers before each pass
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
 data = TensorDataset(torch.randn(512, 8), torch.randn(512, 1))
 
-
-class Rows:
-    def __init__(self, data, apart):
-        self.rows = data.tensors[0].numpy().astype("float64")[::-1][::-1]
-        self.rows[:, 0] += 10 * rt.rank() * apart
-        self.targets = data.tensors[1]
-        self.rank, self.seen, self.mean = rt.rank(), torch.full((3,), rt.rank()), self.rows.mean(0) * rt.rank()
-
-    def __len__(self):
-        return len(self.rows) - 2
-
-    def __getitem__(self, at):
-        return torch.from_numpy(self.rows[at]).float(), self.targets[at]
-
-
 if case == "torch's sampler":
     loader = DataLoader(data, 32, sampler=DistributedSampler(data, seed=rt.rank()))
-elif case in ("other samples", "other rows", "rows", "split apart", "split"):
+elif case in ("other samples", "split apart", "split"):
     if case == "other samples":
         data = TensorDataset(torch.randn(512, 8) + rt.rank(), data.tensors[1])
-    elif case in ("other rows", "rows"):
-        data = Rows(data, case == "other rows")
     else:
         draw = torch.Generator().manual_seed(rt.rank() if case == "split apart" else 0)
         data = random_split(TensorDataset(*(one.repeat(2, 1) for one in data.tensors)), [512, 512], draw)[0]
@@ -142,7 +125,6 @@ def trained(case: str, *arguments: str) -> Ended:
         ("torch's sampler", r"DistributedSampler, pass 1: \d+ of 512 samples are dealt out by more than one rank"),
         ("other sizes", "rank 1 and rank 0 deal out different orders, of data sets of 511 and 512 samples"),
         ("other samples", "rank 1 and rank 0 hold other samples each: are they drawn by a seed of each rank's?"),
-        ("other rows", "rank 1 and rank 0 hold other samples each: are they drawn by a seed of each rank's?"),
         ("split apart", "rank 1 and rank 0 hold other parts of a data set each: is it split by a seed of each rank's?"),
         ("seed", "ranks 0 and 1 draw the same random numbers in the forward pass before step 5 of SGD: dropout"),
         ("statistics", "after step 5 of SGD, running statistic `2.running_mean` of rank 1 is not rank 0's"),
@@ -244,7 +226,7 @@ def test_a_run_that_waits_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> 
     assert "most recent call first" in one.err  # its own stack, in its own log
 
 
-@pytest.mark.parametrize("case", ["right", "main file", "input", "split", "rows"])
+@pytest.mark.parametrize("case", ["right", "main file", "input", "split"])
 def test_what_is_right_goes_on(case: str, tmp_path: object) -> None:
     ended = trained(case, f"{tmp_path}/log.txt")
     assert (ended.code, ended.out, ended.err) == (0, "trained 16\n", "")

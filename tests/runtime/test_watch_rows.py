@@ -26,6 +26,7 @@ else:
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
 rt.seed_ranks_apart()
 weights = torch.rand(8)
+centers = nn.Parameter(torch.randn(8, 6))
 
 
 def loss_of(out, x, y):
@@ -87,6 +88,8 @@ def test_what_may_have_a_reason_is_said_once(width: int, loss: str, said: str) -
         (8, "F.cross_entropy(out, x.argmax(1)) + (out - out.max(1, keepdim=True).values).square().mean()"),
         (8, "(out / out.norm(dim=1, keepdim=True) * weights).sum() / 8"),
         (8, "F.mse_loss(out, torch.zeros(8))"),
+        (6, "(out.unsqueeze(1) - centers.expand(8, -1, -1)).square().sum(2).min(1).values.mean()"),
+        (6, "F.mse_loss(out.unsqueeze(1).expand(8, 8, 6), centers.expand(8, 8, 6))"),
         (2, "out.view(-1).square().mean() + out.view(-1, 1, 2).sum(2).square().mean()"),
     ],
 )

@@ -6,6 +6,8 @@ backward pass tells it: from the loss down to what wrapped models have returned,
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor
@@ -17,7 +19,7 @@ from distify_runtime.watch.watching import Watching
 
 #: Of a loss: one that holds more is not looked through.
 _MOST_NODES = 2_000
-#: What losses of torch's do with both, once they are expanded to one shape; `l1_loss` subtracts.
+#: What losses of torch's do with both, once they are expanded to one shape; `l1_loss` subtracts, as others do.
 _LOSSES = ("MseLoss", "Sub", "SmoothL1Loss", "HuberLoss")
 _BROADCASTING = ("Expand", "Sub", "Rsub", "Add", "Mul", "Div", "Where", "Maximum", "Minimum")
 _FOLDING = ("View", "UnsafeView", "ReshapeAlias")
@@ -69,30 +71,49 @@ def _ends_of(tensors: Any) -> list[Any]:
     return [one for one in found if one is not None]
 
 
-def _down_to_models(nodes: list[Any]) -> tuple[dict[Any, bool], set[int]]:
-    """What a loss was made by, and of each whether a loss of torch's uses it; and the samples of the models' passes."""
-    left, seen, counts = [(one, False) for one in nodes], dict[Any, bool](), set[int]()
+def _down_to_models(nodes: list[Any]) -> tuple[dict[Any, str], set[int]]:
+    """What a loss was made by, and by the name of what uses each; and the samples of the models' passes."""
+    left, seen, counts = [(one, "") for one in nodes], dict[Any, str](), set[int]()
     while left and len(seen) < _MOST_NODES:
-        node, of_a_loss = left.pop()
+        node, user = left.pop()
         if node in seen:
             continue
         if _MARK in node.metadata:
             counts.add(node.metadata[_MARK])
             continue
-        seen[node] = of_a_loss
-        left += [(one, _name(node) in _LOSSES) for one, _ in node.next_functions if one is not None]
+        seen[node] = user
+        left += [(one, _name(node)) for one, _ in node.next_functions if one is not None]
     return seen, counts
 
 
-def _looked_through(seen: dict[Any, bool], samples: int) -> tuple[bool, str]:
+def _made_of_outputs(seen: Iterable[Any]) -> set[Any]:
+    """Which of these come of a model's outputs: a parameter that a loss uses has rows of its own."""
+    users: dict[Any, list[Any]] = defaultdict(list)
+    for node in seen:
+        for one, _ in node.next_functions:
+            users[one].append(node)
+    left = [one for one in users if one is not None and _MARK in one.metadata]
+    found = set(left)
+    while left:
+        more = [one for one in users[left.pop()] if one not in found]
+        found.update(more)
+        left += more
+    return found
+
+
+def _looked_through(seen: dict[Any, str], samples: int) -> tuple[bool, str]:
     """What is found, and whether it can be nothing else."""
-    for node, of_a_loss in seen.items():
+    outputs = _made_of_outputs(seen)
+    for node, user in seen.items():
         name, shape = _name(node), _shape(node, 0)
         inputs = [_shape(one, place) for one, place in node.next_functions if one is not None]
-        paired = next((one for one in inputs if shape not in inputs and _meets_others(one, shape, samples)), None)
-        if name in _BROADCASTING and paired is not None:
-            certain = of_a_loss and name == "Expand"
-            return certain, _of_pairs(paired, shape)
+        if name in _BROADCASTING and shape not in inputs:
+            own = [_shape(one, place) for one, place in node.next_functions if one in outputs]
+            for one in own:
+                if _pairs(one, shape, samples):
+                    return user in _LOSSES and name == "Expand", _of_pairs(one, shape)
+                if _meets_others(one, shape, samples):
+                    return user in _LOSSES and user != "Sub" and name == "Expand", _of_pairs(one, shape)
         if inputs and name in _FOLDING and _folds(shape, inputs[0], samples):
             return False, _of_folds(inputs[0], shape)
     return False, ""
@@ -108,12 +129,15 @@ def _shape(node: Any, place: int) -> tuple[int, ...]:
     return tuple(made[place].shape) if place < len(made) else ()
 
 
-def _meets_others(given: tuple[int, ...], made: tuple[int, ...], samples: int) -> bool:
-    """Whether what holds something of each sample is spread so that each meets all samples of something else."""
-    ahead = len(made) - len(given)
-    if ahead > 0:  # shapes are aligned at their ends: samples of something longer lie along another dimension
-        return given[0:1] == (samples,) and samples in made[:ahead]
+def _pairs(given: tuple[int, ...], made: tuple[int, ...], samples: int) -> bool:
+    """Whether what held one number for each sample holds one for each two of them now."""
     return _is_one_each(given, samples) and [one for one in made if one != 1] == [samples, samples]
+
+
+def _meets_others(given: tuple[int, ...], made: tuple[int, ...], samples: int) -> bool:
+    """Whether a row of each sample meets all samples of something that has more dimensions: ends are aligned."""
+    ahead = len(made) - len(given)
+    return ahead > 0 and given[0:1] == (samples,) and samples in made[:ahead]
 
 
 def _folds(shape: tuple[int, ...], given: tuple[int, ...], samples: int) -> bool:
