@@ -123,6 +123,8 @@ def test_what_a_copy_of_a_module_returns_is_of_each_sample() -> None:
         "last = 0\nfor i in range(len(x)):\n    out[i] = x[i] + last\n    last = x[i]",
         "seen = {}\nfor i, k in enumerate(y[:, 0].tolist()):\n    out[i] = x[i] + seen.get(k, 0)\n    seen[k] = x[i]",
         "seen = []\nfor i in range(len(x)):\n    seen.append(x[i])\n    out[i] = x[i] + seen[-2]",
+        "seen = {'last': 0}\nfor i in range(len(x)):\n    out[i] = x[i] + seen['last']\n    seen['last'] = x[i]",
+        "first = x[0]\nfor i in range(len(x)):\n    out[i] = x[i] - first",
     ],
 )
 def test_rows_that_are_made_of_rows_at_other_places(rows: str) -> None:

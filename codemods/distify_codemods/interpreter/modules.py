@@ -78,6 +78,12 @@ def add(machine: Machine, obj: Obj | None, name: str, arguments: Arguments) -> N
             machine.keep(obj.attributes, _LATER, one.any() if isinstance(one, Sequence) else Value(one.alone))
 
 
+def put(machine: Machine, obj: Obj, value: Value) -> None:
+    """`layers[1] = layer`"""
+    if _is_a_list(obj):
+        machine.keep(obj.attributes, _LATER, value)
+
+
 def _is_a_list(obj: Obj) -> bool:
     if isinstance(obj, Instance):
         return obj.of is not None and obj.of.derives_from(*torch_nn.LISTS)

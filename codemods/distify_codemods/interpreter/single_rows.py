@@ -7,14 +7,14 @@ samples of that turn alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
 from distify_codemods.allocation import Obj
 from distify_codemods.interpreter import holding
-from distify_codemods.objects import Mapping, Sequence
-from distify_codemods.origins import Counter, Row
+from distify_codemods.objects import Instance, Mapping, Sequence
+from distify_codemods.origins import PART, Counter, Row
 from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value
 
@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 
-def taken(machine: Machine, node: cst.Subscript, key: Value, item: Value) -> Value:
-    """`x[i]`, of a batch: what is not seen to have an entry for each sample is one of them, or a part of one."""
+def taken(machine: Machine, node: cst.Subscript, receiver: Value, key: Value, item: Value) -> Value:
+    """`x[i]`, of a batch: what is not seen to have an entry for each sample is one of them, or a part of one.
+
+    At a literal place too, where `x` is itself a part of what the loader gives: else `batch[0]` is one.
+    """
     index = node.slice[0].slice
-    if not isinstance(index, cst.Index) or item.scale is not Scale.UNKNOWN:
+    literal = PART in receiver.sources and type(key.constant()) is int
+    if not isinstance(index, cst.Index) or (item.scale is not Scale.UNKNOWN and not literal):
         return item
     counter = _turn_of(index.value, key)
     one = machine.made(Row, None, counter, by=counter) if counter is not None else machine.mark(Row, node)
@@ -68,12 +72,15 @@ def turn_begins(machine: Machine, loop: cst.CSTNode) -> None:
         if is_of_a_turn(value):
             machine.frame.env[name] = value.adding(old)
         for obj in value.objs:
-            if not isinstance(obj, (Sequence, Mapping)) or not _is_older(machine, obj, loop):
-                continue
-            if isinstance(obj, Mapping) and is_of_a_turn(obj.rest):
-                holding.set_item(machine, obj, None, obj.any().adding(old))
-            elif isinstance(obj, Sequence) and is_of_a_turn(obj.element):
+            if isinstance(obj, Sequence) and is_of_a_turn(obj.element) and _is_older(machine, obj, loop):
                 holding.append(machine, obj, obj.any().adding(old))
+            elif isinstance(obj, (Mapping, Instance)) and _is_older(machine, obj, loop):
+                table: Any = obj.items if isinstance(obj, Mapping) else obj.attributes
+                for key, held in list(table.items()):
+                    if is_of_a_turn(held):
+                        machine.keep(table, key, held.adding(old), obj)
+                if isinstance(obj, Mapping) and is_of_a_turn(obj.rest):
+                    holding.set_item(machine, obj, None, obj.any().adding(old))
 
 
 def _is_older(machine: Machine, obj: Obj, loop: cst.CSTNode) -> bool:

@@ -154,7 +154,7 @@ def _tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: l
     value = Value(scale=scale, sources=sources, dims=_dims(receiver, node, keys), one_row=one_row)
     at_a_place = receiver.scale is scale is Scale.SAMPLES and len(keys) == 1 and keys[0].constant() in _PARTS
     value = parts.item(machine, receiver, value, node) if at_a_place else value
-    return single_rows.taken(machine, node, keys[0], value) if receiver.scale is Scale.SAMPLES else value
+    return single_rows.taken(machine, node, receiver, keys[0], value) if receiver.scale is Scale.SAMPLES else value
 
 
 def _dims(receiver: Value, node: cst.Subscript, keys: list[Value]) -> int:

@@ -16,6 +16,7 @@ from distify_codemods.interpreter import (
     forms,
     graph,
     holding,
+    modules,
     pairing,
     reductions,
     scales,
@@ -108,6 +109,7 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
     ):
         holding.relate(machine, target.value, receiver, value)  # where a loop goes through samples, each has its own
     for one in receiver.objs:
+        modules.put(machine, one, value)
         _call_own(machine, one, "__setitem__", [key, value], target)
     if isinstance(target.value, cst.Name) and tensors.with_ignored(receiver, [value]) is not receiver:
         machine.bind(target.value.value, receiver.adding([IGNORED]))
