@@ -172,9 +172,16 @@ def test_spoilt_trace_is_told(runs: Runs, rank: int, spoil: Callable[[Trace], Tr
 
 
 def test_an_original_that_saves_its_wrap(runs: Runs) -> None:
-    """Its keys begin with `module.`, by nn.DataParallel; a rank's must not, where its own do not."""
+    """All of its keys begin with `module.`, by nn.DataParallel; what stands beside others is no wrap."""
     assert_equivalent(_renamed(runs.original), runs.ranks)
     assert_equivalent(_renamed(runs.original), [_renamed(runs.ranks[0]), *runs.ranks[1:]])
+    averaged = _renamed(runs.original)
+    averaged.saves[0].contents["n_averaged"] = 1
+    kept = replace(
+        runs.ranks[0], saves=[Save(averaged.saves[0].path, {**runs.ranks[0].saves[0].contents, "n_averaged": 1})]
+    )
+    with pytest.raises(AssertionError, match="other keys"):
+        assert_equivalent(averaged, [kept, *runs.ranks[1:]])
 
 
 def test_losses_that_see_whole_batches_are_no_work(runs: Runs) -> None:

@@ -341,13 +341,18 @@ def test_parts_by_their_places(parts: str) -> None:
     assert lines(before) == [WHOLE_GROUP.strip(), "rt.data_parallel(model[0], model[2])"]
 
 
-def test_parts_whose_places_are_not_known() -> None:
-    before = script(
-        model="model = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))\n",
-        loop=LOOP.replace("model(x)", "model[0](x)"),
-    )
-    [(code, message)] = blocking(before)
-    assert (code, message.startswith("no line before training has a name for")) == (CODE, True)
+@pytest.mark.parametrize(
+    "made",
+    [
+        "nn.ModuleList(nn.Linear(4, 4) for _ in range(3))",
+        "nn.ModuleList([nn.Linear(4, 1), nn.Tanh()])\nmodel[0] = nn.Linear(4, 1)",
+    ],
+)
+def test_parts_whose_places_are_not_known(made: str) -> None:
+    before = script(model=f"model = {made}\n", loop=LOOP.replace("model(x)", "model[0](x)"))
+    told = blocking(before)
+    assert told
+    assert all(code == CODE and message.startswith("no line before training has a name for") for code, message in told)
 
 
 def test_a_method_of_a_model_that_cannot_be_seen() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from distify_runtime.trace.figures import different_figure, without_times
 from distify_runtime.trace.hints import about_parting, about_steps
 from distify_runtime.trace.reading import first_difference
-from distify_runtime.trace.saves import with_those_of_libraries
+from distify_runtime.trace.saves import with_those_of_libraries, without_wraps
 from distify_runtime.trace.traces import Trace, is_of_an_evaluation
 
 
@@ -175,9 +175,10 @@ def _agreement(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
 
 def _work(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
     """Ranks that all train on the whole batch take the right steps too, and no time is won."""
-    whole = any(trace.shares_forwards and not trace.share[1] for trace in ranks)  # losses see whole batches
-    if not original.training_inputs or whole:
+    if not original.training_inputs:
         return _nothing("no model was called with tensors in training")
+    if all(trace.shares_forwards and not trace.share[1] for trace in ranks):
+        return _nothing("losses alone were called from outside, which see whole batches")
     shares = [_share(original, trace) for trace in ranks]
     for rank, share in enumerate(shares):
         if share > 1.5 / len(ranks):
@@ -243,11 +244,8 @@ def _files(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
     return _same(f"{len(wanted)}{each}") if wanted else _nothing("none")
 
 
-def _without_wrap(key: str) -> str:
-    return ".".join(part for part in key.split(".") if part != "module")
-
-
 def _checkpoints(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) -> Check:
+    but = ""
     saves = [save for trace in ranks for save in trace.saves]
     in_memory = [save for trace in ranks for save in trace.saves_in_memory]
     saves = with_those_of_libraries(saves, in_memory, original.saves, ranks[0].files)
@@ -255,10 +253,9 @@ def _checkpoints(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) 
     if without_times(got) != without_times(wanted):
         return _differs(f"saved {got}, the original {wanted}")
     for ours, theirs in zip(saves, original.saves, strict=True):
-        held = theirs.contents
-        plain = {_without_wrap(key): value for key, value in held.items()}  # by nn.DataParallel, which is no more
-        if ours.contents.keys() == plain.keys():
-            held = plain
+        held, plain = theirs.contents, without_wraps(theirs.contents)
+        if ours.contents.keys() == plain.keys() != held.keys():
+            held, but = plain, " but for `module.`"
         differing = sorted(ours.contents.keys() ^ held.keys())
         if differing:
             hint = "save the model inside of the wrap: `model.module.state_dict()`"
@@ -266,7 +263,7 @@ def _checkpoints(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) 
         for key, value in held.items():
             if not _close(ours.contents[key], value, tolerance):
                 return _differs(f"{ours.path}: {key} differs")
-    return _same(f"{len(wanted)}, with the original's keys and values") if wanted else _nothing("none was saved")
+    return _same(f"{len(wanted)}, with the original's keys{but} and values") if wanted else _nothing("none was saved")
 
 
 def _close(got: object, wanted: object, tolerance: Tolerance) -> bool:

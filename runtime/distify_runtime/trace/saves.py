@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,21 @@ def with_those_of_libraries(
             left.remove(same)
             found.append(same)
     return [*found, *left]
+
+
+def without_wraps(contents: Mapping[str, Any]) -> dict[str, Any]:
+    """What a checkpoint holds, by its keys without what nn.DataParallel has put before all that is at one place."""
+    split = {key: key.split(".") for key in contents}
+    at: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for parts in split.values():
+        for depth, part in enumerate(parts):
+            at[tuple(parts[:depth])].add(part)
+    wraps = {(*place, "module") for place, names in at.items() if names == {"module"}}
+    plain = {
+        ".".join(part for depth, part in enumerate(parts, 1) if tuple(parts[:depth]) not in wraps): contents[key]
+        for key, parts in split.items()
+    }
+    return plain if len(plain) == len(contents) else dict(contents)
 
 
 def flat(value: object, key: str) -> Iterator[tuple[str, object]]:
