@@ -394,9 +394,11 @@ def _takes_gradients(event: Event, models: Collection[Obj]) -> bool:
     """`torch.autograd.grad` by a model's parameters, which is the backward pass where nothing calls `backward()`."""
     if event.name != torch_optim.GRADIENT:
         return False
-    event.receiver = event.arguments.get("outputs", 0) or NOTHING
     inputs = event.arguments.get("inputs", 1) or NOTHING
-    return any(isinstance(obj, Parameters) and obj.of in models for obj in contained(inputs))
+    if not any(isinstance(obj, Parameters) and obj.of in models for obj in contained(inputs)):
+        return False
+    event.receiver = event.arguments.get("outputs", 0) or NOTHING
+    return True
 
 
 def _loaders(run: Run) -> list[Loader]:

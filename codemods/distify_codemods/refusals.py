@@ -161,7 +161,7 @@ def no_training(module: Module, seen: str, events: Sequence[Event] = ()) -> Find
     return Finding(
         Level.BLOCKING, "REFUSE02", REFUSALS["REFUSE02"][0],
         "no training loop that can be followed was found: looked for an optimizer with a model's parameters and for "
-        f"`.backward()`; {seen}",
+        f"`.backward()`, or `torch.autograd.grad` by these; {seen}",
         module.place(module.tree),
         _turned_off(events) or (_never_called(module) if started is None else _to_name(started)),
     )  # fmt: skip

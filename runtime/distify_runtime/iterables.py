@@ -13,7 +13,6 @@ from distify_runtime.environment import rank, world_size
 from distify_runtime.meeting import collective
 from distify_runtime.proxy import Proxy
 from distify_runtime.randomness import common_seed, drawn_alike
-from distify_runtime.taken import Epochs
 
 
 class ShardedIterable(Proxy, IterableDataset[Any]):
@@ -24,20 +23,19 @@ class ShardedIterable(Proxy, IterableDataset[Any]):
     does not divide is filled up with its last samples, or with `drop_last` ends before them: all ranks end together.
     """
 
-    _own = frozenset({"epoch", "seed", "drop_last", "_passes", "_rank", "_ranks", "_epochs"})
+    _own = frozenset({"epoch", "seed", "drop_last", "_passes", "_rank", "_ranks"})
 
     def __init__(self, dataset: IterableDataset[Any], drop_last: bool) -> None:
         super().__init__(dataset)
         self.drop_last = drop_last
         self.seed = common_seed()
         self.epoch = 0
-        self._epochs = Epochs()
         self._passes = 0  # of this copy: workers that persist are not told the epoch
         self._rank, self._ranks = rank(), world_size()  # a worker process is no rank of its own
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch that the next pass is drawn for."""
-        self.epoch = self._epochs.of(epoch)
+        self.epoch = epoch
         if hasattr(self._inner, "set_epoch"):
             self._inner.set_epoch(epoch)
 

@@ -1,4 +1,4 @@
-"""How many optimizer steps were taken: at one place of a program, the same number on all ranks.
+"""How many optimizer steps were taken: the same number on all ranks, where none takes steps of its own.
 
 A number of passes is not: rank 0 may go through a loader that the others leave alone.
 """

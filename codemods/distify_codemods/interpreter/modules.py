@@ -32,10 +32,10 @@ def held_by(obj: Obj, key: object = None) -> Value | None:
                 items.append(one.any())
             else:
                 items.append(Value(one.alone))
-    later = obj.attributes.get(_LATER)
-    if later is None and isinstance(key, int) and -len(items) <= key < len(items) and _is_whole(given):
-        return items[key]
-    found = join(*items, later or NOTHING)
+    places = by_place(obj)
+    if isinstance(key, int) and -len(places) <= key < len(places):
+        return places[key]
+    found = join(*items, obj.attributes.get(_LATER, NOTHING))
     return found if found.objs else None
 
 

@@ -55,7 +55,7 @@ def run(context: Context) -> None:
         found = True
         _make_alike(context, made_whole)
     if not found:
-        own = bool(context.decisions.left) or bool(context.own_figures.in_place(set()))
+        own = bool(context.decisions.left) or bool(context.own_figures.in_place())
         by = ", but one that is made by what METRIC01 names" * own
         context.not_needed_if_known(f"every decision is the same on all ranks{by}")
 
