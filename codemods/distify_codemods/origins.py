@@ -103,9 +103,13 @@ class Numbered(Obj):
 
 @dataclass(eq=False, repr=False)
 class Kept(Obj):
-    """Something of a rank's share was written into a tensor that stays: state, once another batch is taken."""
+    """Something of a rank's share was written into a tensor that stays: state, once another batch is taken.
+
+    of: what dealt out that share.
+    """
 
     settled: bool = False
+    of: tuple[Obj, ...] = ()
 
 
 @dataclass(eq=False, repr=False)

@@ -34,14 +34,12 @@ def told(before: str) -> list[int]:
 KEPT = [
     ("kept = np.zeros((2, 2))", f"for t, p in zip(y.tolist(), {PREDICTED}.tolist()): kept[int(t), p] += 1"),
     ("kept = torch.zeros(2, 2)", f"kept[y.long().squeeze(1), {PREDICTED}] += 1"),
-    ("kept = np.zeros(2)", f"np.add.at(kept, {PREDICTED}.numpy(), 1)"),
-    ("kept = torch.zeros(2)", f"kept.index_add_(0, {PREDICTED}, torch.ones(len(x)))"),
-    ("kept = torch.zeros(4)", "torch.add(kept, x.sum(0), out=kept)"),
+    ("kept = np.zeros((2, 2))", f"np.add.at(kept, {PREDICTED}.numpy(), 1)"),
+    ("kept = torch.zeros(2, 2)", f"kept.index_add_(0, {PREDICTED}, torch.ones(len(x), 2))"),
+    ("kept = torch.zeros(1, 4)", "torch.add(kept, x.sum(0), out=kept)"),
     ("kept = collections.defaultdict(int)", f"for p in {PREDICTED}.tolist(): kept[p] += 1"),
     ("kept = collections.Counter()", f"kept.update({PREDICTED}.tolist())"),
     ("kept = collections.Counter()", f"kept[{PREDICTED}[0].item()] += 1"),
-    ("kept = []", "heapq.heappush(kept, nn.functional.mse_loss(model(x), y).item())"),
-    ("kept = []", "bisect.insort(kept, nn.functional.mse_loss(model(x), y).item())"),
 ]
 
 
@@ -51,10 +49,30 @@ def test_figures_that_are_written_into_something(made: str, turn: str) -> None:
     assert told(before) == [line_of(before, turn)]
 
 
+@pytest.mark.parametrize(("made", "turn"), KEPT)
+@pytest.mark.parametrize("decides", ["if {} > 3: break", "for g in optimizer.param_groups: g['lr'] = 0.1 * {}"])
+def test_by_which_all_ranks_would_decide(made: str, turn: str, decides: str) -> None:
+    """A rank's own samples say it: it is computed by all from whole batches."""
+    before = training(made, turn, decides.format("kept[0]" if "collections" in made else "kept[0].sum()"))
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARED
+
+
+@pytest.mark.parametrize("put", ["heapq.heappush(kept, {})", "bisect.insort(kept, {})"])
+@pytest.mark.parametrize("then", ["print(kept)", "if kept[0] < 0.1: break"])
+def test_lists_by_their_order_have_the_figures_of_all_samples(put: str, then: str) -> None:
+    figure = "nn.functional.mse_loss(model(x), y).item()"
+    conversion = conversion_of(training("kept = []", put.format(figure), then), options=Options())
+    assert conversion.strategy is Strategy.SHARDED
+    assert f"        {put.format(f'rt.all_reduce_mean({figure})')}\n" in conversion.files[0].after.decode()
+    assert not [one for one in conversion.of(Level.ADVICE) if one.message in TOLD]
+
+
 UNKEPT = [
     ("import queue; asked = queue.Queue()", "value = y.sum(); asked.put(value)", "value = 0"),
     ("kept = 0", "part = torch.zeros(len(x), 2); part[:, :1] = y", "print(epoch)"),
     ("kept = np.zeros(3)", "kept[epoch] += 1", "print(kept)"),
+    ("kept = np.zeros(3)", "kept[epoch] += 1", "if kept.sum() > 20: break"),
+    ("kept = np.zeros(3)", "np.add.at(kept, [epoch], 1)", "if kept.sum() > 20: break"),
     ("kept = {}", "kept[epoch] = 0.1", "print(kept)"),
     ("kept = collections.Counter(['a', 'b'])", "kept.update(['a'])", "print(kept.most_common(1))"),
 ]

@@ -14,7 +14,15 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions import entropy, one_number
 from distify_codemods.decisions.base import Averaging
-from distify_codemods.decisions.differing import differs, guarded, matters, rate_differs, reached_alike, why_different
+from distify_codemods.decisions.differing import (
+    differs,
+    guarded,
+    matters,
+    of_batches,
+    rate_differs,
+    reached_alike,
+    why_different,
+)
 from distify_codemods.decisions.shown import shown
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
@@ -150,7 +158,7 @@ class _Figures:
         judged = any(isinstance(obj, Verdict) for obj in value.objs)
         if value.scale is Scale.MEAN and not judged and node not in self.checks:
             return [node]
-        if not dealt_by(value.sources | _entries(value)) and not isinstance(node, cst.BooleanOperation):
+        if not of_batches(value.sources | _entries(value)) and not isinstance(node, cst.BooleanOperation):
             return [node]  # by the time, or by chance
         parts = self._parts(node, value)
         if parts is None:

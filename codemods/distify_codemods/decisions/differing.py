@@ -13,7 +13,7 @@ from distify_codemods.interpreter.ranks import RANK
 from distify_codemods.libraries import effects, torch_optim
 from distify_codemods.objects import External, Parameters
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import CHANCE, SIGNAL, Choice, Share
+from distify_codemods.origins import CHANCE, SIGNAL, Choice, Kept, Share
 
 #: What comes of it is a process's own.
 OF_THE_PROCESS: Ordered[Obj | str] = Ordered(["time", SIGNAL, "machine"])
@@ -26,11 +26,16 @@ def differs(facts: Facts, event: Event) -> str:
     return why_different(facts, event.value.sources - RANK)
 
 
+def of_batches(sources: Ordered[Obj | str]) -> Ordered[Obj]:
+    """What deals out the batches that a value depends on, or that were written into it: `matrix[t, p] += 1`."""
+    return dealt_by(sources) | [loader for one in sources if isinstance(one, Kept) for loader in one.of]
+
+
 def why_different(facts: Facts, sources: Ordered[Obj | str]) -> str:
     if sources & RANK:
         return "depends on the rank"
     training = facts.training_loaders
-    for loader in dealt_by(sources) if not facts.run.trial.shared else ():
+    for loader in of_batches(sources) if not facts.run.trial.shared else ():
         if loader in training or isinstance(loader, Share):
             return "depends on the training loss or batch of one rank"
     if "time" in sources:

@@ -103,14 +103,11 @@ class OwnFigures:
                 if by:
                     yield target, by
         elif isinstance(node, cst.Call):
-            yield from ((one.value, ()) for one in node.args if one.keyword is not None and one.keyword.value == "out")
             if isinstance(node.func, cst.Attribute) and node.func.attr.value in in_place.METHODS:
                 yield node.func.value, ()
             names = [obj.name for obj in self.facts.value(node.func).objs if isinstance(obj, Ref)]
-            if node.args and any(map(in_place.is_of_arrays, names)):
-                yield node.args[0].value, ()
-            elif node.args and not in_place.OF_LISTS.isdisjoint(names):
-                yield node.args[0].value, node.args[1:]
+            found = dict.fromkeys(place for one in names or [""] for place in in_place.written_by(one, node))
+            yield from ((place, ()) for place in found)
 
     def in_others_hands(self) -> list[Event]:
         """What is given such figures for what it does with them, and is not known; each by its name once."""

@@ -15,7 +15,7 @@ from distify_codemods.decisions.in_place import changes_what_it_takes
 from distify_codemods.decisions.places import Place
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core, root
-from distify_codemods.libraries import effects, python
+from distify_codemods.libraries import effects, in_place, python
 from distify_codemods.libraries.registry import Role, find, functions, is_tracker
 from distify_codemods.objects import Bound, Class, Function, Instance, Mapping, Method, Sequence
 from distify_codemods.program import Module
@@ -91,8 +91,13 @@ def _of_call(facts: Facts, module: Module, node: cst.Call, loggers: tuple[str, .
         return
     fresh = kind is Kind.ADDED and isinstance(node.func, cst.Attribute) and _is_fresh(facts, module, node.func.value)
     changes = kind is Kind.HANDED and changes_what_it_takes(facts, node)
-    for argument in node.args:
+    for argument in node.args[_is_put_into_a_list(facts, node) :]:
         yield Sink(kind, module, node, argument.value, fresh, changes=changes)
+
+
+def _is_put_into_a_list(facts: Facts, node: cst.Call) -> bool:
+    """`heapq.heappush(best, loss.item())`, where the list comes first."""
+    return any(_named(obj) in in_place.OF_LISTS for obj in facts.value(node.func).objs)
 
 
 def _held(facts: Facts, method: cst.Attribute) -> Kind | None:
@@ -108,8 +113,8 @@ def _held(facts: Facts, method: cst.Attribute) -> Kind | None:
 
 def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | None:
     held = _held(facts, node.func) if isinstance(node.func, cst.Attribute) else None
-    if held is not None:
-        return held
+    if held is not None or _is_put_into_a_list(facts, node):
+        return held or Kind.ADDED
     for obj in facts.value(node.func).objs:
         if _named(obj) == python.PRINT and _prints_to_a_file(facts, node):
             return Kind.LOGGED

@@ -32,6 +32,7 @@ from distify_codemods.interpreter import (
     runners,
     scales,
     search_path,
+    state,
     tensor_functions,
     text,
 )
@@ -42,6 +43,7 @@ from distify_codemods.libraries import (
     devices,
     distributed,
     drawing,
+    in_place,
     listings,
     parallel,
     progress,
@@ -58,7 +60,7 @@ from distify_codemods.objects import Arguments, External, Partial, Passing, Sequ
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE
 from distify_codemods.scale import PER_SAMPLE, Scale
-from distify_codemods.values import NOTHING, Value, sources_of
+from distify_codemods.values import NOTHING, Value, join, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -110,6 +112,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         value = evidence.drawn(machine, value, arguments, node, certain=drawing.draws_numbers(name))
     if name != python.PRINT:
         machine.event(Kind.CALL, node, name=name, arguments=arguments, value=value)
+    for place in in_place.written_by(name, node):
+        state.written(machine, place, node, join(*arguments.all()), torch_data.LOADERS)
     return value
 
 

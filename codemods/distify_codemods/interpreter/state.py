@@ -29,9 +29,14 @@ _RENEWING = frozenset("zero_ fill_ copy_ normal_ uniform_ random_ set_ resize_".
 
 
 def of_a_share(value: Value, loaders: frozenset[str]) -> bool:
-    return any(
-        isinstance(source, Share) or (isinstance(source, External) and source.name in loaders)
+    return bool(_dealt_by(value, loaders))
+
+
+def _dealt_by(value: Value, loaders: frozenset[str]) -> tuple[Obj, ...]:
+    return tuple(
+        source
         for source in value.sources
+        if isinstance(source, Share) or (isinstance(source, External) and source.name in loaders)
     )
 
 
@@ -41,9 +46,10 @@ def written(
     """Something is written into the tensor at `place`."""
     drawn_into(machine, place, node, value)
     root = _root(place)
-    if root is None or not of_a_share(value, loaders):
+    dealt = _dealt_by(value, loaders)
+    if root is None or not dealt:
         return
-    mark = machine.made(Kept, node)
+    mark = machine.made(Kept, node, dealt, of=dealt)
     if isinstance(root, cst.Name):
         frame = _holder(machine, root.value)
         known = frame.env.get(root.value) if frame is not None else None
@@ -118,7 +124,8 @@ def stored(machine: Machine, target: cst.Attribute, value: Value, loaders: froze
             return value
     elif not isinstance(statement, cst.AugAssign):
         return value
-    mark = machine.made(Kept, target)
+    dealt = _dealt_by(value, loaders)
+    mark = machine.made(Kept, target, dealt, of=dealt)
     mark.settled = True
     return _with(value, mark)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import libcst as cst
+
 #: Methods of tensors.
 METHODS = frozenset(
     """add_ sub_ mul_ div_ lerp_ addcmul_ addcdiv_ index_add_ index_copy_ index_put_ scatter_ scatter_add_ put_
@@ -26,6 +30,17 @@ _OF_ARRAYS = frozenset(f"numpy.{name}" for name in ("put", "place", "putmask", "
 def is_of_arrays(name: str) -> bool:
     """A function of NumPy that writes into its first argument: `numpy.add.at(counts, labels, 1)`."""
     return name in _OF_ARRAYS or (name.startswith("numpy.") and name.endswith(".at"))
+
+
+def written_by(name: str, call: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The tensors and arrays that a call of a function writes into, as the call has them: `torch.add(a, b, out=sums)`.
+
+    name: the function's name in full.
+    """
+    if isinstance(call, cst.Call):
+        yield from (one.value for one in call.args if one.keyword is not None and one.keyword.value == "out")
+        if call.args and is_of_arrays(name):
+            yield call.args[0].value
 
 
 #: Methods of tensors and arrays whose result lies in the same memory, or may.
