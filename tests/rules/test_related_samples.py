@@ -125,6 +125,13 @@ def test_what_a_copy_of_a_module_returns_is_of_each_sample() -> None:
         "seen = []\nfor i in range(len(x)):\n    seen.append(x[i])\n    out[i] = x[i] + seen[-2]",
         "seen = {'last': 0}\nfor i in range(len(x)):\n    out[i] = x[i] + seen['last']\n    seen['last'] = x[i]",
         "first = x[0]\nfor i in range(len(x)):\n    out[i] = x[i] - first",
+        "for i, (a, b) in enumerate(zip(x, x.flip(0))):\n    out[i] = a + b",
+        "other = x.flip(0)\nfor i in range(len(x)):\n    out[i] = x[i] + other[i]",
+        "for i, row in enumerate(x.sort(0)[0]):\n    out[i] = row",
+        "rows = list(x)\nfor i in range(len(x)):\n    out[i] = rows[i] + rows[i - 1]",
+        "rows = [row for row in x]\nout = torch.stack([rows[i] + rows[i - 1] for i in range(len(rows))])",
+        "last = 0\nfor i, row in enumerate(x):\n    out[i] = row + last\n    last = row",
+        "def mix(i, j):\n    out[i] = x[i] + x[j]\nfor i in range(len(x)):\n    mix(i, len(x) - 1 - i)",
     ],
 )
 def test_rows_that_are_made_of_rows_at_other_places(rows: str) -> None:
@@ -142,6 +149,12 @@ def test_rows_that_are_made_of_rows_at_other_places(rows: str) -> None:
         "for i in range(len(x)):\n    out[i].copy_(x[i])\nfor j in range(len(x)):\n    out[j].mul_(y[j])",
         "for i in range(len(x)):\n    out[i, int(y[i]) :] = 0",
         "for i in range(len(x)):\n    pair = [x[i], y[i]]\n    out[i] = pair[0] * pair[1]",
+        "for i, (a, b) in enumerate(zip(x, y)):\n    out[i] = a + b",
+        "other = x.flip(1)\nfor i in range(len(x)):\n    out[i] = x[i] + other[i]",
+        "other = x - x.mean(0)\nfor i in range(len(x)):\n    out[i] = other[i] / other[i].max()",
+        "rows = list(x)\nfor i in range(len(x)):\n    out[i] = rows[i] * 2",
+        "rows = [row for row in x]\nout = torch.stack([rows[i] * 2 for i in range(len(rows))])",
+        "def twice(i):\n    out[i] = x[i] * 2\nfor i in range(len(x)):\n    twice(i)",
     ],
 )
 def test_rows_that_are_made_of_the_row_at_their_place(rows: str) -> None:

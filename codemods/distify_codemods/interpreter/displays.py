@@ -193,7 +193,9 @@ def _makes_pairs(machine: Machine, loops: list[cst.CompFor]) -> bool:
 def _tells_places(machine: Machine, node: cst.CSTNode) -> bool:
     """Whether the number of a turn is used for something else than to find a sample by it."""
     if isinstance(node, cst.Subscript):
-        return _tells_places(machine, node.value)
+        numbers = [one.slice.value for one in node.slice if isinstance(one.slice, cst.Index)]
+        others = [one for one in numbers if not isinstance(one, cst.Name)]  # `x[i - 1]` is another sample
+        return any(_tells_places(machine, one) for one in (node.value, *others))
     if isinstance(node, cst.Name) and any(isinstance(obj, Counter) for obj in machine.values.get(node, NOTHING).objs):
         return True
     return any(_tells_places(machine, one) for one in tree.children(node))

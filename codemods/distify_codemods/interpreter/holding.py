@@ -78,13 +78,8 @@ def fill(machine: Machine, node: cst.BaseExpression, batch: Value) -> None:
         return
     while isinstance(node, (cst.Call, cst.Attribute)):
         inner = node.func if isinstance(node, cst.Call) else node.value
-        if isinstance(node, cst.Attribute) and isinstance(inner, cst.Name) and inner.value in machine.frame.env:
-            holders = [obj for obj in machine.frame.env[inner.value].objs if isinstance(obj, Instance)]
-            for obj in holders:
-                machine.stores += obj.attributes.get(node.attr.value) != batch
-                obj.attributes[node.attr.value] = batch
-            if not holders:
-                machine.bind(inner.value, batch)
+        if isinstance(node, cst.Attribute) and isinstance(inner, cst.Name):
+            _fill_name(machine, inner.value, node.attr.value, batch)
         node = inner
     if isinstance(node, cst.Subscript):
         for held in machine.values.get(node.value, NOTHING).objs:
@@ -92,6 +87,21 @@ def fill(machine: Machine, node: cst.BaseExpression, batch: Value) -> None:
                 append(machine, held, batch)
             elif isinstance(held, Mapping):
                 set_item(machine, held, _key(machine, node), batch)
+
+
+def _fill_name(machine: Machine, name: str, attribute: str, batch: Value) -> None:
+    if name not in machine.frame.env:
+        around = machine.holder(name).env  # of the function around this one
+        if name in around:
+            machine.summaries.clear()
+            machine.keep(around, name, batch)
+        return
+    holders = [obj for obj in machine.frame.env[name].objs if isinstance(obj, Instance)]
+    for obj in holders:
+        machine.stores += obj.attributes.get(attribute) != batch
+        obj.attributes[attribute] = batch
+    if not holders:
+        machine.bind(name, batch)
 
 
 def relate(machine: Machine, place: cst.BaseExpression, into: Value, value: Value) -> None:

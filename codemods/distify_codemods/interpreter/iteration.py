@@ -11,7 +11,7 @@ import libcst as cst
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import to_library
-from distify_codemods.interpreter import collated, holding, pairing, rows, sampling, text
+from distify_codemods.interpreter import collated, holding, pairing, rows, sampling, single_rows, text
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
@@ -92,9 +92,12 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
     if taken:
         machine.frame.drawn |= taken
         machine.event(Kind.DRAW, place, name=part, value=Value(Ordered(taken)))
-    if not found and isinstance(place, cst.For) and pairing.gives_samples(over):
-        return Value(scale=Scale.COUPLED, sources=over.sources)  # what is summed over turns is summed over samples
-    return join(*found) if found else _entry_of(over)
+    if found:
+        return join(*found)
+    item = _entry_of(over)
+    if isinstance(place, cst.For) and pairing.gives_samples(over):
+        item = Value(scale=Scale.COUPLED, sources=over.sources)  # what is summed over turns is summed over samples
+    return single_rows.gone_through(machine, over, item, place)
 
 
 def _entry_of(over: Value) -> Value:

@@ -15,7 +15,7 @@ from distify_codemods.allocation import Obj
 from distify_codemods.interpreter import holding
 from distify_codemods.objects import Instance, Mapping, Sequence
 from distify_codemods.origins import PART, Counter, Row
-from distify_codemods.scale import Scale
+from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
@@ -27,13 +27,36 @@ def taken(machine: Machine, node: cst.Subscript, receiver: Value, key: Value, it
 
     At a literal place too, where `x` is itself a part of what the loader gives: else `batch[0]` is one.
     """
+    if receiver.scale is Scale.COUPLED:  # `x.flip(0)[i]` is of some other sample
+        return item.adding([machine.mark(Row, node)])
     index = node.slice[0].slice
+    if receiver.scale is not Scale.SAMPLES:
+        return item
     literal = PART in receiver.sources and type(key.constant()) is int
     if not isinstance(index, cst.Index) or (item.scale is not Scale.UNKNOWN and not literal):
         return item
-    counter = _turn_of(index.value, key)
-    one = machine.made(Row, None, counter, by=counter) if counter is not None else machine.mark(Row, node)
-    return item.adding([one])
+    return item.adding([_row(machine, node, _turn_of(index.value, key))])
+
+
+def of_list(machine: Machine, node: cst.Subscript, listed: Sequence, item: Value) -> Value:
+    """`rows[i]`, of a list that may have an item for each sample."""
+    index = node.slice[0].slice
+    samples = listed.of_each or (PART in item.sources and item.scale in PER_SAMPLE)
+    if not samples or not isinstance(index, cst.Index):
+        return item
+    return item.adding([_row(machine, node, _turn_of(index.value, machine.values.get(index.value, NOTHING)))])
+
+
+def _row(machine: Machine, node: cst.CSTNode, counter: Counter | None) -> Row:
+    return machine.made(Row, None, counter, by=counter) if counter is not None else machine.mark(Row, node)
+
+
+def gone_through(machine: Machine, over: Value, item: Value, loop: cst.CSTNode) -> Value:
+    """`for row in x`: in each turn a sample of its own, unless those of `x` are related to each other before."""
+    if not isinstance(loop, cst.For) or over.scale not in (*PER_SAMPLE, Scale.COUPLED):
+        return item
+    counter = machine.made(Counter, loop, loop=loop) if over.scale is not Scale.COUPLED else None
+    return item.adding([_row(machine, loop, counter)])
 
 
 def _turn_of(index: cst.BaseExpression, key: Value) -> Counter | None:

@@ -80,7 +80,7 @@ def _item_of(
         if isinstance(known, int) and obj.items is not None and -len(obj.items) <= known < len(obj.items):
             return obj.items[known]
         own = receiver.of(obj.alone)
-        return holding.any_item(own) if only_index else own
+        return single_rows.of_list(machine, node, obj, holding.any_item(own)) if only_index else own
     if isinstance(obj, Instance):
         return _item_of_instance(machine, obj, known, only_index, receiver, node)
     if isinstance(obj, Mapping):
@@ -154,7 +154,7 @@ def _tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: l
     value = Value(scale=scale, sources=sources, dims=_dims(receiver, node, keys), one_row=one_row)
     at_a_place = receiver.scale is scale is Scale.SAMPLES and len(keys) == 1 and keys[0].constant() in _PARTS
     value = parts.item(machine, receiver, value, node) if at_a_place else value
-    return single_rows.taken(machine, node, receiver, keys[0], value) if receiver.scale is Scale.SAMPLES else value
+    return single_rows.taken(machine, node, receiver, keys[0], value)
 
 
 def _dims(receiver: Value, node: cst.Subscript, keys: list[Value]) -> int:
