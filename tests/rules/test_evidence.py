@@ -65,6 +65,37 @@ def test_something_unknown(parts: dict[str, str], part: str) -> None:
     assert f"`{part.split('(')[0]}" in message
 
 
+IN_TURNS = """\
+for part in range(3):
+    drawn = np.random.randn(64, 5).astype("float32")
+    rows = {}
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(3):
+        loss = nn.functional.mse_loss(model(rows[:, :4]), rows[:, 4:])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def in_turns(rows: str) -> str:
+    imports = f"{STRANGE}import numpy as np\nfrom sklearn.preprocessing import MinMaxScaler\n"
+    return f"{imports}\n{IN_TURNS.format(rows)}"
+
+
+@pytest.mark.parametrize(
+    "scaled", ["strange.scaled({})", "MinMaxScaler().fit_transform({})", "MinMaxScaler().fit({0}).transform({0})"]
+)
+def test_something_unknown_before_the_loop_that_trains(scaled: str) -> None:
+    """What is dealt out in the turns of a loop around it goes through that, too."""
+    before = in_turns(f"torch.from_numpy({scaled.format('drawn')})")
+    [(line, message)] = links(before)
+    assert line == line_of(before, "    rows = ")
+    assert f"`{scaled.split('(')[0]}" in message
+    assert links(in_turns("torch.from_numpy(drawn) * 2")) == []
+
+
 NET = """
 class Net(nn.Module):
     def __init__(self):

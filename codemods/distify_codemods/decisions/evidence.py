@@ -47,7 +47,7 @@ from distify_codemods.libraries.metrics import OVER_RANKS
 from distify_codemods.libraries.registry import is_tracker
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Function, Parameters
-from distify_codemods.origins import Foreign, Single, Unseen
+from distify_codemods.origins import Foreign, Share, Single, Unseen
 from distify_codemods.values import Value
 
 #: Statements after which a program is large: a run takes most of a second.
@@ -112,7 +112,7 @@ def _each_once(found: list[Link]) -> list[Link]:
 
 def _foreign(facts: Facts) -> Iterator[Link]:
     """Unknown things that are called in training, of whose results the loss is made."""
-    called = {event.node: event for event in _calls(facts) if facts.in_training(event)}
+    called = {event.node: event for event in _calls(facts) if _is_on_the_way(facts, event)}
     elsewhere = {event.node for event in _calls(facts)} - called.keys()
     found = [mark for mark in marks(facts, Foreign) if mark.site is not None and mark.site not in elsewhere]
     sites = {mark.site for mark in found}
@@ -142,6 +142,12 @@ def _foreign(facts: Facts) -> Iterator[Link]:
                 event.module, mark.site, f"the loss depends on {text}, of which is not known what it does to a batch",
                 "it could be followed as a function of the project that uses torch",
             )  # fmt: skip
+
+
+def _is_on_the_way(facts: Facts, event: Event) -> bool:
+    """Whether it is called in training, or of a share that is trained on later: `data = scaled(batch)`."""
+    given = (event.receiver, *event.arguments.all())
+    return facts.in_training(event) or any(isinstance(one, Share) for value in given for one in value.sources)
 
 
 def _loss_of_labels(mark: Foreign, site: cst.CSTNode) -> str:
