@@ -14,7 +14,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.inside import contained, core, root, values_in
 from distify_codemods.interpreter import collated, pooling
-from distify_codemods.libraries import computing, downloads, outside
+from distify_codemods.libraries import computing, downloads, outside, torch_tensors
 from distify_codemods.objects import Arguments, External, Instance, Method
 from distify_codemods.ordered import EMPTY
 from distify_codemods.origins import CHANCE, Draw, Foreign, Played, Reduction, Unseen
@@ -46,10 +46,10 @@ def _operands(node: cst.CSTNode) -> list[cst.BaseExpression]:
 
 
 def _is_of_a_library(machine: Machine, node: cst.CSTNode) -> bool:
-    """A call of something of a library beside torch, which takes each sample by itself, unless the tables say more."""
+    """A call of a library beside torch and NumPy: it takes each sample by itself, unless the tables say more."""
     callees = machine.values.get(node.func, NOTHING).objs if isinstance(node, cst.Call) else EMPTY
     names = [obj.name for obj in map(core, callees) if isinstance(obj, (External, Ref))]
-    return bool(names) and not any(name.startswith("torch.") for name in names)
+    return bool(names) and not any(map(torch_tensors.computes, names))
 
 
 def _called(machine: Machine, value: Value, node: cst.Call) -> Value:

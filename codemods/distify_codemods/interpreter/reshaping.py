@@ -58,8 +58,9 @@ LAYERS = (
 #: Functions of the last two dimensions: of two, the samples lie along the first.
 _MATRICES = frozenset(
     _WORDS(
-        """tril triu diagonal trace det logdet slogdet inverse pinverse matrix_norm matrix_exp matrix_power matrix_rank
-        cholesky cond fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 scaled_dot_product_attention"""
+        """tril triu diagonal trace det logdet slogdet inverse inv pinverse matrix_norm matrix_exp matrix_power
+        matrix_rank cholesky cond eig eigh eigvals eigvalsh solve fft2 ifft2 rfft2 irfft2 hfft2 ihfft2
+        scaled_dot_product_attention"""
     )
 )
 
@@ -88,7 +89,7 @@ def _turned(name: str, tensor: Value, arguments: Arguments) -> Scale:
     scale, places = tensor.scale, [value.constant() for value in arguments.positional]
     if scale not in (S.SAMPLES, S.TURNED):
         return scale
-    moves = 0 in places if name != "permute" else bool(places) and places[0] != 0
+    moves = 0 in places or not places if name != "permute" else bool(places) and places[0] != 0
     other = S.TURNED if scale is S.SAMPLES else S.SAMPLES
     return other if name == "t" or moves else scale
 
@@ -132,6 +133,19 @@ def _of(arguments: Arguments) -> Scale:
     return scales.elementwise(*(value.scale for value in arguments.all()))
 
 
+def _taken(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
+    """`numpy.take(x, [0, 2])` goes by the numbers of entries, unless it is told a dimension."""
+    known = _picked(name, tensor, arguments)
+    by_entries = tensor.scale in PER_SAMPLE and (dimension(arguments, 1)[1] or 0) < 1
+    return S.COUPLED if known is None and by_entries else known
+
+
+def _put_between(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
+    """Between which bounds a number lies: `torch.searchsorted(bounds, x)`, `torch.bucketize(x, bounds)`."""
+    bounds = tensor.scale if name == "searchsorted" else _of(arguments)
+    return S.COUPLED if bounds in PER_SAMPLE else None
+
+
 def _gathered(name: str, tensor: Value, arguments: Arguments) -> Scale:
     """`table.gather(0, classes)` has the form of the index; along the samples, each is given what is of others."""
     index, place = _of(arguments), dimension(arguments, 0)[1]
@@ -168,7 +182,9 @@ _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
     **dict.fromkeys(_TURNING, _turned),
     **dict.fromkeys(("view", "reshape"), _viewed),
     **dict.fromkeys(("expand", "repeat", "tile"), _repeated),
-    **dict.fromkeys(("index_select", "take"), _picked),
+    "index_select": _picked,
+    "take": _taken,
+    **dict.fromkeys(("searchsorted", "bucketize", "digitize"), _put_between),
     **dict.fromkeys(("flip", "roll", "rot90", "flipud"), _moved),
     "repeat_interleave": lambda name, tensor, arguments: tensor.scale,
     "masked_fill": lambda name, tensor, arguments: S.COUPLED if _of(arguments) is S.COUPLED else tensor.scale,
@@ -176,7 +192,7 @@ _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
     **dict.fromkeys((*_ALONG, *_ALONG_ALL), _along),
     "gather": _gathered,
     "unflatten": _unflattened,
-    "unsqueeze": _unsqueezed,
+    **dict.fromkeys(("unsqueeze", "expand_dims"), _unsqueezed),
     "clamp": lambda name, tensor, arguments: S.COUNT if tensor.scale is S.COUNT else None,  # at least one sample
     "masked_select": lambda name, tensor, arguments: S.RAGGED if tensor.scale in PER_SAMPLE else tensor.scale,
 }

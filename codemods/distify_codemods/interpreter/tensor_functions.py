@@ -23,6 +23,7 @@ from distify_codemods.interpreter import (
     whole,
 )
 from distify_codemods.libraries import torch_nn, torch_optim
+from distify_codemods.libraries.apart import treats_samples_apart
 from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE, Placed, Places, Verdict
@@ -64,7 +65,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         given = arguments.all()
         value = Value(scale=scales.elementwise(*(one.scale for one in given)), sources=sources_of(given))
     else:
-        value = _of_the_first(machine, last, arguments, node)
+        value = _of_the_first(machine, name, arguments, node)
     value = tensors.with_ignored(cuts.of_pieces(machine, last, value, arguments, node), arguments.all())
     return value.adding([CHANCE]) if last in _RANDOM and name.startswith("torch.") else value
 
@@ -72,8 +73,10 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
 def _of_the_first(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`torch.sum(x)` is `x.sum()`."""
     tensor = arguments.positional[0] if arguments.positional else (arguments.get("input") or NOTHING)
-    rest = arguments.rest
-    return tensors.method(machine, _figures(tensor), name, rest, node)
+    value = tensors.method(machine, _figures(tensor), name.rsplit(".", 1)[-1], arguments.rest, node)
+    if value.scale not in PER_SAMPLE or treats_samples_apart(name):
+        return value
+    return Value(scale=S.UNKNOWN, sources=value.sources)
 
 
 def _made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -63,7 +63,7 @@ _COUPLING = frozenset(
 )
 #: Products of the rows of one with the rows of the other, and those that are added to something.
 _BY_ROWS = frozenset(_WORDS("linear inner outer ger kron tensordot addr"))
-_PRODUCTS = _BY_ROWS.union(_WORDS("matmul mm __matmul__ addmm"))
+_PRODUCTS = _BY_ROWS.union(_WORDS("matmul mm mv dot __matmul__ addmm"))
 _PLACES = frozenset(_WORDS("nonzero argwhere flatnonzero"))
 _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtract", "true_divide": "Divide"}
 
