@@ -11,8 +11,10 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.origins import NO_ROWS
 from distify_codemods.reads import Table, changing
 from distify_codemods.records import dataclass
+from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, join, sources_of
 
 if TYPE_CHECKING:
@@ -163,6 +165,7 @@ class Sequence(Obj):
     per_sample: bool = False  # one item for each sample of a batch
     of_each: bool = False  # made in turns that go through the samples of a batch: of each, or of some
     drawn: bool = False  # random numbers say how many items it has
+    mixed: bool = False  # items that are no longer told apart have entries for samples, or have none
     deals: Ordered[External] = EMPTY  # the loaders that each item is a batch of: a generator, list(loader)
     code: Suspended | None = None  # of a generator of the script's: the call that made it, which goes on in each item
 
@@ -175,7 +178,13 @@ class Sequence(Obj):
 
     def grow(self, *values: Value) -> None:
         """Any item may be one of these, too."""
+        self.blend(*([self.element] if self.element is not None else []), *values)
         self.element = join(self.element or NOTHING, *values)
+
+    def blend(self, *values: Value) -> None:
+        """Which of the items these are is no longer known."""
+        rows = [one for one in values if NO_ROWS not in one.sources]
+        self.mixed |= len({one.scale in PER_SAMPLE for one in rows if one.scale in (Scale.CONST, *PER_SAMPLE)}) > 1
 
 
 @dataclass(eq=False, repr=False)
@@ -289,6 +298,6 @@ changing(External, "arguments")
 changing(Partial, "arguments")
 changing(Suspended, "arguments")
 changing(Method, "receiver")
-changing(Sequence, "items", "element", "per_sample", "of_each", "drawn", "deals")
+changing(Sequence, "items", "element", "per_sample", "of_each", "drawn", "mixed", "deals")
 changing(Mapping, "items", "rest", "factory")
 changing(Passing, "over", "zipped")

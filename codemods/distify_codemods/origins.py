@@ -187,6 +187,10 @@ class Outlived(Obj):
     draw: Draw | None = None
 
 
+class Beside(Obj):
+    """As a source: rows of what is no share of the batch were put behind those of a rank's samples here."""
+
+
 class Single(Obj):
     """As a source: of what was computed from a batch, one sample was taken here, unless it is a tuple."""
 
@@ -226,6 +230,8 @@ COMPUTED = "computed from a batch"
 SEVERAL = "several tensors that were computed from a batch"
 #: All its rows are the same.
 FILLED = "the same in all rows"
+#: It has none, until others are put behind them.
+NO_ROWS = "no rows"
 #: Random numbers went into it; they also say how many entries it has, or where it ends, if that is before its end; they
 #: became truths, which pick some out.
 #: A class of samples that losses leave out was put into it.

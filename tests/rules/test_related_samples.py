@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Options, Strategy
+from distify_codemods import Level, Options, Strategy
 
 from tests.rules.scripts import DATA, LOOP, conversion_of, converted, script
 
@@ -159,3 +159,85 @@ def test_rows_that_are_made_of_rows_at_other_places(rows: str) -> None:
 )
 def test_rows_that_are_made_of_the_row_at_their_place(rows: str) -> None:
     assert strategy(of_a_loader(f"out = x.clone()\n{rows}\nx = out")) is Strategy.SHARDED
+
+
+NOISE = """\
+noise, bank = torch.randn(8, 4), torch.randn(100, 4)
+maker = nn.Linear(4, 4)
+"""
+BESIDE = "puts rows beside those of a batch"
+
+
+def of_joined(turn: str, loss: str = "model(z).mean()") -> str:
+    return of_a_loader(turn, NOISE, loss)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "z = torch.cat([x, noise])",
+        "z = torch.cat((noise, x), 0)",
+        "z = torch.cat(tensors=[x, noise])",
+        "z = torch.cat([x, torch.rand(8, 4)])",
+        "z = torch.cat([x, bank[torch.randint(0, 100, (8,))]], dim=0)",
+        "z = torch.cat([x, maker(noise)])",
+        "z = torch.cat([x, x.new_zeros(1, 4)])",
+        "z = torch.vstack([x, noise])",
+        "z = torch.from_numpy(np.concatenate([x.numpy(), noise.numpy()]))",
+        "parts = [x]\nparts.append(noise)\nz = torch.cat(parts)",
+        "parts = []\nparts.append(x)\nparts.append(noise)\nz = torch.cat(parts)",
+        "parts = [noise]\nfor k in range(2):\n    parts.append(x * k)\nz = torch.cat(parts)",
+        "z = torch.cat([torch.cat([torch.zeros(0, 4), noise]), x])",
+    ],
+)
+def test_rows_that_are_no_share_beside_those_of_one(turn: str) -> None:
+    """Of 8 samples and 8 others, each of two ranks would have 4 and 8."""
+    for loss in ("model(z).mean()", "model(z).chunk(2)[0].mean() - model(z).chunk(2)[1].mean()"):
+        conversion = conversion_of(of_joined(turn, loss), options=Options())
+        assert conversion.strategy is Strategy.SHARED
+        assert any(BESIDE in one.message for one in conversion.of(Level.ADVICE))
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "z = torch.cat([x, x * 2])",
+        "z = torch.cat([x, torch.randn_like(x)])",
+        "z = torch.cat([x, torch.rand(x.size())])",
+        "z = torch.cat([x, maker(torch.randn(len(x), 4))])",
+        "z = torch.cat([x, torch.zeros(x.size(0), 4), torch.ones_like(x)])",
+        "z = torch.cat([x, x.new_zeros(x.shape[0], 4)])",
+        "z = torch.cat([x, noise[:1].expand(len(x), -1)])",
+        "z = torch.cat([x, noise[:1].repeat(len(x), 1)])",
+        "z = torch.cat([x, bank[torch.randint(0, 100, (len(x),))]])",
+        "z = torch.cat([x, torch.from_numpy(np.random.randn(len(x), 4)).float()])",
+        "z = torch.cat([x[:, :2], torch.ones(len(x), 2)], dim=1)",
+        "z = torch.cat([x.t()[:2], torch.zeros(2, len(x))]).t()",
+        "z = torch.zeros(0, 4)\nfor k in range(2):\n    z = torch.cat([z, x * k])",
+        "z = torch.empty((0, 4)).to('cpu')\nfor k in range(2):\n    z = torch.cat((z, x * k), dim=0)",
+        "z = torch.tensor([])\nfor k in range(2):\n    z = torch.cat([z, x * k])",
+        "z = torch.Tensor()\nfor k in range(2):\n    z = torch.cat([z, x * k])",
+        "z = torch.cat([x, x.new_empty(0, 4)])",
+        "parts = []\nfor k in range(2):\n    parts.append(x * k)\nz = torch.cat(parts)",
+        "print(torch.cat([x, noise]).shape)\nz = x",
+    ],
+)
+def test_rows_of_one_share_beside_each_other(turn: str) -> None:
+    assert strategy(of_joined(turn)) is Strategy.SHARDED
+
+
+RELATED = "real, fake = model(torch.cat([x, {}])).chunk(2)"
+
+
+@pytest.mark.parametrize("other", ["x * 2", "torch.randn_like(x)", "maker(torch.randn(len(x), 4))"])
+def test_parts_of_one_share_are_gathered_as_views(other: str) -> None:
+    before = of_joined(RELATED.format(other), "(real.std() - fake.std()).abs()")
+    gathered = f"rt.gather_samples(model(torch.cat([x, {other}])), views=2).chunk(2)"
+    assert gathered in converted(before, options=Options())
+
+
+def test_parts_of_two_loaders_are_no_views_of_one_size() -> None:
+    """A rank has as many rows of each as their batch sizes say."""
+    setup = "more = DataLoader(TensorDataset(torch.randn(64, 4)), batch_size=16)\nmore = iter(more)\n"
+    before = of_a_loader("(u,) = next(more)\nboth = model(torch.cat([x, u]))", setup, "both.std()")
+    assert "views=" not in converted(before, options=Options())

@@ -8,14 +8,14 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
-from distify_codemods.decisions.base import Link
+from distify_codemods.decisions.base import Link, made_at
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.inside import core
 from distify_codemods.interpreter import collated
 from distify_codemods.libraries.torch_data import ITERATORS, LOADERS
 from distify_codemods.naming import brief
 from distify_codemods.objects import External
-from distify_codemods.origins import Listed, Padded, Reduction
+from distify_codemods.origins import Beside, Listed, Padded, Reduction
 
 #: Losses that make one number of each sample, whatever its length, and take their mean.
 _BY_SAMPLE = ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "cross_entropy", "nll_loss", "ctc_loss")
@@ -26,6 +26,15 @@ _FLATTENING = frozenset("view reshape flatten permute transpose swapaxes movedim
 
 def links(facts: Facts, marks: Callable[[Facts, type[Obj]], Sequence[Obj]]) -> Iterator[Link]:
     """`marks`: those of a kind that arrive at backward passes of training."""
+    for mark in marks(facts, Beside):
+        module, site = made_at(mark)
+        yield Link(
+            module, site,
+            f"`{brief(site)}` puts rows beside those of a batch that are not dealt out with them: each rank would have "
+            "all of these, and only its share of the others",
+            "rows that are made for the samples, as many as there are (`len(x)`, `torch.randn_like(x)`), could be "
+            "followed",
+        )  # fmt: skip
     for loader in facts.loaders:
         if loader.obj in facts.training_loaders and loader.obj.name not in ITERATORS:
             yield from _of(facts, loader, marks)

@@ -28,6 +28,7 @@ def append(machine: Machine, listed: Sequence, value: Value) -> None:
     """The list may hold this as well; which item is where is no longer known."""
     pooling.put(machine, listed, value)
     before = listed.element, listed.items
+    listed.blend(*listed.parts(), value)
     listed.element = join(listed.any(), value)
     listed.items = None
     machine.stores += before != (listed.element, None)
@@ -179,7 +180,7 @@ def mapped(
     objs: list[Obj] = []
     for obj in value.objs:
         if isinstance(obj, Sequence):
-            listed = machine.made(Sequence, node, obj, how, per_sample=obj.per_sample)
+            listed = machine.made(Sequence, node, obj, how, per_sample=obj.per_sample, mixed=obj.mixed)
             listed.items = tuple(map(change, obj.items)) if obj.items is not None else None
             listed.element = change(obj.element) if obj.element is not None else None
             objs.append(listed)

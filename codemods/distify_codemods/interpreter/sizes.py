@@ -12,7 +12,7 @@ from distify_codemods.libraries import drawing
 from distify_codemods.libraries import sizes as table
 from distify_codemods.objects import Arguments, Sequence, Setting
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import FILLED, Zero
+from distify_codemods.origins import FILLED, NO_ROWS, Zero
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import Value, sources_of
 
@@ -64,7 +64,24 @@ def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -
     settings = (obj for value in sizes for obj in value.objs if isinstance(obj, (Setting, Const)))
     zero = [machine.made(Zero, node)] if name.endswith(".zeros") else []
     filled = [FILLED] if machine.evidence and name.endswith(_FILLED) else []
-    return Value(Ordered(zero), sources=sources.union(settings, filled))
+    return Value(Ordered(zero), sources=sources.union(settings, filled, _rows(machine, sizes)))
+
+
+def _rows(machine: Machine, sizes: list[Value]) -> list[str]:
+    followed = machine.evidence or machine.gathering is not None
+    return [NO_ROWS] if followed and sizes and sizes[0].constant() == 0 else []
+
+
+def listed(machine: Machine, name: str, arguments: Arguments) -> list[str]:
+    """What is known of the rows that a tensor is given one by one: `torch.tensor([])`, `torch.Tensor()`."""
+    if not name.endswith(_OF_ITEMS) or not (machine.evidence or machine.gathering is not None):
+        return []
+    given = arguments.first.single()
+    empty = isinstance(given, Sequence) and given.items == () and given.element is None
+    return [NO_ROWS] if empty or not (arguments.positional or arguments.keywords) else []
+
+
+_OF_ITEMS = ("Tensor", ".tensor", ".as_tensor", ".array", ".asarray")
 
 
 _FILLED = (".zeros", ".ones", ".full")

@@ -65,7 +65,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         given = arguments.all()
         value = Value(scale=scales.elementwise(*(one.scale for one in given)), sources=sources_of(given))
     else:
-        value = _of_the_first(machine, name, arguments, node)
+        value = _of_the_first(machine, name, arguments, node).adding(sizes.listed(machine, name, arguments))
     value = tensors.with_ignored(cuts.of_pieces(machine, last, value, arguments, node), arguments.all())
     return value.adding([CHANCE]) if last in _RANDOM and name.startswith("torch.") else value
 
@@ -126,7 +126,7 @@ def _figures(given: Value) -> Value:
 
 
 def _joined(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    parts = arguments.first
+    parts = arguments.get("tensors", 0) or NOTHING
     item = holding.any_item(parts)
     scale, sources = item.scale, item.sources | parts.sources
     given, dimension = reshaping.dimension(arguments, 1)
@@ -138,15 +138,10 @@ def _joined(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode
         scale = S.TURNED
     dims, one = max(item.dims + (name == "stack"), 2 * per_sample), rows.joined(machine, name, arguments, node)
     value = Value(scale=scale, sources=sources, dims=dims, one_row=one)
-    if name in ("stack", "hstack", "pad_sequence") or dimension not in (0, None):
+    if name in ("stack", "pad_sequence") or dimension not in (0, None):
         return value
-    return whole.joined(machine, value, node, _count(arguments))
-
-
-def _count(arguments: Arguments) -> int | None:
-    """How many tensors are joined."""
-    parts = arguments.positional[0].single() if arguments.positional else None
-    return len(parts.items) if isinstance(parts, Sequence) and parts.items is not None else None
+    value = whole.beside(machine, value, parts, node)
+    return value if name == "hstack" else whole.joined(machine, value, parts, node)
 
 
 def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

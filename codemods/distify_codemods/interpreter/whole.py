@@ -12,9 +12,12 @@ import libcst as cst
 
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.interpreter import holding
+from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.objects import Arguments, External, Sequence, Setting
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import (
+    NO_ROWS,
+    Beside,
     Choice,
     Flattened,
     Foreign,
@@ -29,7 +32,7 @@ from distify_codemods.origins import (
     Views,
     Whole,
 )
-from distify_codemods.scale import Scale
+from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import Value, join
 
 if TYPE_CHECKING:
@@ -59,15 +62,47 @@ _REGROUPING = frozenset(
 )
 
 
-def joined(machine: Machine, value: Value, node: cst.CSTNode, count: int | None) -> Value:
-    """`torch.cat([one, other])`: the samples of one behind those of the other."""
+def joined(machine: Machine, value: Value, parts: Value, node: cst.CSTNode) -> Value:
+    """`torch.cat([one, other])`: the samples of one behind those of the other, if each has as many as the share."""
     if machine.gathering is None or value.scale is not Scale.SAMPLES:
         return value
-    layouts = [source for source in value.sources if isinstance(source, (Views, Regrouped))]
-    mark = machine.made(Regrouped if layouts else Views, node)
+    layouts = any(isinstance(source, (Views, Regrouped)) for source in value.sources)
+    uneven = layouts or _has_other_rows(parts) or not _are_of_one_share(_parts(parts))
+    mark = machine.made(Regrouped if uneven else Views, node)
     if isinstance(mark, Views):
-        mark.count = count
+        listed = parts.single()
+        mark.count = len(listed.items) if isinstance(listed, Sequence) and listed.items is not None else None
     return value.adding([mark])
+
+
+def beside(machine: Machine, value: Value, parts: Value, node: cst.CSTNode) -> Value:
+    """What is joined, marked if a rank's samples are, and rows that each rank has all of."""
+    if NO_ROWS in value.sources and not all(NO_ROWS in one.sources for one in _parts(parts)):
+        value = value.with_sources(value.sources - {NO_ROWS})
+    return value.adding([machine.mark(Beside, node)]) if machine.evidence and _has_other_rows(parts) else value
+
+
+def _parts(listed: Value) -> list[Value]:
+    """The tensors of a list, as far as they are told apart."""
+    return [part for obj in listed.objs if isinstance(obj, Sequence) for part in obj.parts()]
+
+
+def _has_other_rows(parts: Value) -> bool:
+    """Whether some of what is joined has rows for a rank's samples, and some has others."""
+    given = [part for part in _parts(parts) if NO_ROWS not in part.sources]
+    shares = any(part.scale in PER_SAMPLE for part in given)
+    others = any(part.scale is Scale.CONST for part in given)
+    return (shares and others) or any(isinstance(obj, Sequence) and obj.mixed for obj in parts.objs)
+
+
+def _are_of_one_share(parts: list[Value]) -> bool:
+    """Whether all have something of one loader, or one cut: two of them may deal out batches of different sizes."""
+    dealt = [{source for source in part.sources if _deals(source)} for part in parts if NO_ROWS not in part.sources]
+    return not dealt or bool(set.intersection(*dealt))
+
+
+def _deals(source: Obj | str) -> bool:
+    return isinstance(source, Share) or (isinstance(source, External) and source.name in LOADERS)
 
 
 def numbered(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
