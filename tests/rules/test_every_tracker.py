@@ -207,6 +207,42 @@ def test_a_run_that_is_not_seen_to_be_made_is_told(library: str) -> None:
     assert not findings("OUT05", before, Level.NOT_NEEDED)
 
 
+SYNCED = "import swanlab\nimport wandb"
+QUIET_WANDB = f"wandb.init(mode={QUIET})\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param('wandb.init()\nwandb.log({"a": 1})\nswanlab.log({"b": 1})\n',
+                     f'{QUIET_WANDB}wandb.log({{"a": 1}})\n{ON_MAIN}swanlab.log({{"b": 1}})\n', id="a report"),
+        pytest.param('wandb.init()\nrun = swanlab.get_run()\nrun.log({"b": 1})\n',
+                     f'{QUIET_WANDB}run = {ONLY}(swanlab.get_run)()\nrun.log({{"b": 1}})\n', id="the run itself"),
+        pytest.param('wandb.init()\nname = swanlab.get_run().id\n',
+                     f"{QUIET_WANDB}name = rt.from_main_process({ONLY}(swanlab.get_run)().id)\n", id="its name"),
+        pytest.param('wandb.init()\nswanlab.log({"b": swanlab.Text("c")})\n',
+                     f'{QUIET_WANDB}{ONLY}(swanlab.log)({{"b": {ONLY}(swanlab.Text)("c")}})\n', id="what is reported"),
+        pytest.param('wandb.init()\nif epoch > 2:\n    swanlab.init()\nswanlab.log({"b": 1})\n',
+                     f'{QUIET_WANDB}if epoch > 2:\n    swanlab.init(mode={QUIET})\n{ON_MAIN}swanlab.log({{"b": 1}})\n',
+                     id="a run that may be made"),
+        pytest.param('swanlab.init()\nwandb.init()\nswanlab.log({"b": 1})\n',
+                     f'swanlab.init(mode={QUIET})\n{QUIET_WANDB}swanlab.log({{"b": 1}})\n', id="a run of its own"),
+        pytest.param('wandb.init()\nwandb.log({"a": 1})\n', f'{QUIET_WANDB}wandb.log({{"a": 1}})\n', id="no report"),
+    ],
+)  # fmt: skip
+def test_what_reports_to_a_run_that_rank_zero_alone_has_begun_is_rank_zeros(before: str, after: str) -> None:
+    """`wandb.init` begins swanlab's run only where it is told to, and that is rank 0: the others have none at all."""
+    given = f"{SYNCED}\n{IMPORTS}"
+    began, alone = "swanlab.sync_wandb()\n", f"{ON_MAIN}swanlab.sync_wandb()\n"
+    expected = distributed(imports=given, after=f"{alone}{after}")
+    assert converted(script(imports=given, after=f"{began}{before}")) == expected
+
+
+def test_reports_to_a_run_that_each_rank_makes_are_left_alone() -> None:
+    before = script(imports=f"{SYNCED}\n{IMPORTS}", after='swanlab.login()\nswanlab.init()\nswanlab.log({"b": 1})\n')
+    assert f'swanlab.init(mode={QUIET})\nswanlab.log({{"b": 1}})\n' in converted(before)
+
+
 @pytest.mark.parametrize("made", ["Optimizer({})", 'Optimizer(config={"algorithm": "bayes"})'])
 def test_what_starts_runs_of_its_own_is_left_to_a_person(made: str) -> None:
     conversion = conversion_of(script(imports=f"from comet_ml import Optimizer\n{IMPORTS}", after=f"{made}\n"))

@@ -102,6 +102,8 @@ class Api(NamedTuple):
     #: What its `mode` is to be for a run that does nothing, and what may be given by position.
     quiet: str = ""
     parameters: str = ""
+    #: It begins a run where it is called, or has another tracker do so: how the names begin of what reports to that.
+    begins: str = ""
     #: Of what makes a folder by itself: settings by which it has one name, and nothing of each rank's own in it; and
     #: the arguments that name the folder and the file of its configuration, which may have them.
     settings: str = ""

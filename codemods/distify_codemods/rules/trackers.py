@@ -21,10 +21,12 @@ CODE = "OUT05"
 
 
 def run(context: Context) -> None:
-    found = False
+    found, of_rank_zero = False, _of_runs_of_rank_zero(context)
     for event in context.facts.of_kind(Kind.CALL):
         known = tracker(event.name) or _of_its_bases(event)
-        if known is None or known.role is Role.OF_A_RUN or (known.role is Role.FOR_ALL and not known.advice):
+        if known is None or (known.role is Role.OF_A_RUN and event not in of_rank_zero):
+            continue
+        if known.role is Role.FOR_ALL and not known.advice:
             continue
         found = True
         if known.role is Role.FOR_ALL:
@@ -55,6 +57,21 @@ def run(context: Context) -> None:
 def _logs_to_a_run(event: Event) -> bool:
     known = tracker(event.name)
     return known is not None and known.role is Role.OF_A_RUN and event.name.endswith(".log")
+
+
+def _of_runs_of_rank_zero(context: Context) -> set[Event]:
+    """What reports to a run that is begun on rank 0 alone: elsewhere there is none, not even one that does nothing."""
+    calls = [(event, known) for event in context.facts.of_kind(Kind.CALL) if (known := tracker(event.name)) is not None]
+    begun = tuple({known.begins for _, known in calls if known.begins})
+    made = [event for event, known in calls if known.role is Role.RUN]
+    reports = [event for event, known in calls if known.role is Role.OF_A_RUN and event.name.startswith(begun)]
+    return {event for event in reports if begun and not any(_makes_its_run(one, event) for one in made)}
+
+
+def _makes_its_run(made: Event, report: Event) -> bool:
+    """Whether each rank has made a run of that library, whenever something is reported."""
+    of_its_library = made.name.partition(".")[0] == report.name.partition(".")[0]
+    return of_its_library and made.before(report) and made.here.conditions() <= report.here.conditions()
 
 
 def _of_its_bases(event: Event) -> Api | None:
