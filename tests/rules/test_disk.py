@@ -126,6 +126,69 @@ def test_size_that_each_rank_may_ask_for(after: str) -> None:
     assert "from_main_process" not in new
 
 
+UNPACKED = 'if not os.path.exists("data"):\n    shutil.unpack_archive("a.zip", ".")\n'
+HEARD = 'rt.call_on_main_process(lambda: os.listdir("data/x"))'
+TEXTS = 'texts = []\nfor name in sorted(os.listdir("data/x")):\n    texts.append(json.load(open("data/x/" + name)))\n'
+
+
+@pytest.mark.parametrize(
+    ("asked", "after"),
+    [
+        pytest.param('names = os.listdir("data/x")\nlength = len(open("data/x/" + names[0]).read())\n',
+                     f"names = {HEARD}\n", id="names"),
+        pytest.param(TEXTS, f"for name in sorted({HEARD}):\n", id="a loop"),
+        pytest.param('for path in Path("data/x").iterdir():\n    json.load(open(path))\n',
+                     'for path in rt.call_on_main_process(lambda: list(Path("data/x").iterdir())):\n', id="paths"),
+        pytest.param('for path in glob.glob("data/x/*"):\n    json.load(open(path))\n',
+                     'for path in rt.from_main_process(glob.glob("data/x/*")):\n', id="with patterns"),
+        pytest.param('classes = sorted(os.listdir("data/x"))\n',
+                     'rt.barrier()\nclasses = sorted(os.listdir("data/x"))\n', id="each rank keeps what it finds"),
+        pytest.param('count = len(glob.glob("data/x/*"))\n',
+                     'rt.barrier()\ncount = len(glob.glob("data/x/*"))\n', id="how many"),
+        pytest.param('count = len(glob.glob("d*/x"))\n', 'rt.barrier()\ncount = len(glob.glob("d*/x"))\n',
+                     id="a pattern for the folder"),
+        pytest.param('print(len(os.listdir("data/x")))\n', 'rt.barrier()\nprint(len(os.listdir("data/x")))\n',
+                     id="printed"),
+        pytest.param('assert os.path.exists("data/x")\n',
+                     'assert rt.from_main_process(os.path.exists("data/x"))\n', id="asserted"),
+    ],
+)  # fmt: skip
+def test_a_folder_that_rank_zero_unpacks_is_not_looked_into_before(asked: str, after: str) -> None:
+    """To tell what rank 0 finds is no wait before: who is told has looked by then, and failed."""
+    assert after in converted(script(imports=TOOLS, setup=UNPACKED + asked))
+
+
+def test_a_folder_is_waited_for_once() -> None:
+    asked = 'classes = sorted(os.listdir("data/x"))\ncount = len(glob.glob("data/x/*"))\n'
+    assert converted(script(imports=TOOLS, setup=UNPACKED + asked)).count("rt.barrier()") == 1
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param('{made}torch.save(1, "out/m.pt")\nprint(os.listdir("out"))\n', id="a file in what was there"),
+        pytest.param('for turn in range(2):\n    torch.save(1, f"out/{{turn}}.pt")\n    print(glob.glob("out/*"))\n',
+                     id="in training"),
+        pytest.param('for turn in range(2):\n    torch.save(1, f"out/{{turn}}.pt")\n'
+                     '    for path in sorted(glob.glob("out/*"))[:-2]:\n        os.remove(path)\n', id="removed"),
+        pytest.param('shutil.unpack_archive("a.zip", "out")\nprint(os.listdir("data"))\n', id="another folder"),
+        pytest.param('print(os.listdir("data"))\nshutil.unpack_archive("a.zip", "data")\n', id="before it is unpacked"),
+    ],
+)  # fmt: skip
+def test_a_folder_that_each_rank_may_look_into(after: str) -> None:
+    new = converted(script(imports=TOOLS, after=after.format(made='os.makedirs("out", exist_ok=True)\n')))
+    assert "rt.barrier()" not in new
+    assert "_main_process(" not in new.replace("is_main_process(", "")
+
+
+def test_files_that_rank_zero_writes_into_a_folder_that_each_rank_makes() -> None:
+    made = 'os.makedirs("data", exist_ok=True)\nnumber = 3\ntorch.save(number, f"data/{number}.pt")\n'
+    asked = 'paths = [os.path.join("data", name) for name in os.listdir("data")]\n'
+    asked += "parts = [open(one) for one in paths]\n"
+    new = converted(script(imports=TOOLS, setup=made + asked))
+    assert 'for name in rt.from_main_process(os.listdir("data"))]' in new
+
+
 @pytest.mark.parametrize(
     "setup",
     [

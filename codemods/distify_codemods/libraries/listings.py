@@ -9,6 +9,9 @@ ENTRIES = frozenset({"os.scandir"})
 #: What a folder holds: functions, and methods of paths.
 FUNCTIONS_THAT_LIST = frozenset({"os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob"})
 METHODS_THAT_LIST = frozenset({"glob", "rglob", "iterdir"})
+LISTS = FUNCTIONS_THAT_LIST | METHODS_THAT_LIST
+#: Those of them that fail where there is no such folder; the others find nothing there.
+LISTS_A_FOLDER = frozenset({"os.listdir", "os.scandir", "iterdir"})
 #: What one file or folder is.
 FUNCTIONS_THAT_TELL = frozenset(
     ["os.stat", "os.lstat", *(f"os.path.{name}" for name in "exists lexists isfile isdir islink".split()),

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Set
 import libcst as cst
 
 from distify_codemods.events import Event, Kind
-from distify_codemods.file_events import path_of
 from distify_codemods.interpreter import files
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import effects, listings
@@ -83,9 +82,7 @@ class _Meanwhile:
             one for one in self._written
             if one.before(test) or one.number < first_step or not one.turns.isdisjoint(test.turns)
         ]  # fmt: skip
-        return any(
-            disk.may_be_below(question, path_of(one, written=True).constant()) for question in questions for one in made
-        )
+        return any(disk.may_be_below(question, one) for question in questions for one in made)
 
     def _ends_by_what_was_written(self, test: Event, asked: list[Origin]) -> bool:
         """Whether who leaves under the test never comes to training, and rank 0 may have written what it asks for."""

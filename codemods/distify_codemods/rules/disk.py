@@ -10,6 +10,7 @@ from distify_codemods.decisions import entropy
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_events import path_of
+from distify_codemods.file_names import may_be_same
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects, listings, paths
 from distify_codemods.origins import Origin
@@ -44,18 +45,32 @@ def _may_meet(context: Context, question: Event, write: Event) -> bool:
     """Whether rank 0 may have written when another rank asks: before training, no rank waits for the others."""
     earlier = write.before(question) or not write.turns.isdisjoint(question.turns)
     soon = question.number < write.number < context.facts.first_step
-    later = soon and may_be_below(question, path_of(write, written=True).constant())
+    later = soon and may_be_below(question, write)
     return later or (earlier and context.names.may_hold(write, question))
 
 
-def may_be_below(question: Event, written: object) -> bool:
-    """Whether what is written may be in the folder that is asked for, or be the file."""
-    given = question.receiver if question.kind is Kind.METHOD else next(iter(question.arguments.positional), Value())
-    asked = given.constant()
-    if not isinstance(asked, str) or not isinstance(written, str):
+def may_be_below(question: Event, write: Event) -> bool:
+    """Whether what is written may be in the folder that is asked for, or be the file; or a whole folder around it."""
+    written, asked = path_of(write, written=True).constant(), _asked(question)
+    if asked is None or not isinstance(written, str):
+        return True
+    if _fills_a_folder(write) and may_be_same(written, _folder(asked)):
         return True
     folder = paths.before_patterns(asked)
     return written.removeprefix("./").startswith(folder.removeprefix("./").removeprefix("."))
+
+
+def _asked(question: Event) -> str | None:
+    """What a question names, if that is seen."""
+    given = question.receiver if question.kind is Kind.METHOD else next(iter(question.arguments.positional), Value())
+    asked = given.constant()
+    return asked if isinstance(asked, str) else None
+
+
+def _folder(asked: str) -> str:
+    """The folder, or file, that is asked for: of patterns, what all that they stand for lies in."""
+    plain = paths.before_patterns(asked)
+    return plain if plain == asked else plain[: plain.rfind("/") + 1]
 
 
 def is_asked(event: Event) -> bool:
@@ -85,15 +100,61 @@ def may_be_made(context: Context, event: Event) -> bool:
     return any(_may_come_before(one, event) and context.names.may_be_one(one, event) for one in context.files_written)
 
 
+def lists(context: Context, event: Event) -> bool:
+    """Whether it is asked what a folder holds."""
+    return event.name in listings.LISTS and bool(_origins(context.facts, event.node))
+
+
+def may_be_listed(context: Context, write: Event, event: Event) -> bool:
+    """Whether what the run has written before may be what a folder holds, or the folder itself."""
+    if not _may_come_before(write, event) or context.either.excludes(write, event):
+        return False
+    if write.name in effects.ONLY_FOLDERS and not context.comes_on_main(write):
+        return False  # each rank has made it
+    if effects.writes_one_file(write.name):
+        return context.names.may_hold(write, event)
+    asked = _asked(event)
+    return asked is None or may_be_same(path_of(write, written=True).constant(), _folder(asked))
+
+
+def each_answers(context: Context, event: Event) -> bool:
+    """Whether it matters what each rank finds in a folder: whether there is one, or what it is trained by.
+
+    Once they train, what is found that all ranks go by is rank 0's.
+    """
+    teller = context.plan(event.module).teller
+    if teller(event.node, By.ALONE) is not None:
+        return False
+    trains_by_it = event.number < context.facts.first_step and teller(event.node) is None
+    return trains_by_it or _may_have_no_folder(context, event)
+
+
+def _may_have_no_folder(context: Context, event: Event) -> bool:
+    """Whether a rank that looks before rank 0 has written fails, since there is no such folder yet."""
+    return event.name in listings.LISTS_A_FOLDER and any(
+        may_be_listed(context, one, event) for one in context.files_written if _may_make_a_folder(one)
+    )
+
+
+def _may_make_a_folder(write: Event) -> bool:
+    """What writes one file has found a folder for it, and what removes one leaves the folder there."""
+    return not effects.writes_one_file(write.name) and write.name not in listings.REMOVES
+
+
+def _fills_a_folder(write: Event) -> bool:
+    """Whether more may be there then than the one file or folder that is named."""
+    return _may_make_a_folder(write) and write.name not in effects.ONLY_FOLDERS
+
+
 def _may_come_before(one: Event, event: Event) -> bool:
     return one.before(event) or not one.turns.isdisjoint(event.turns)
 
 
 def _fails_elsewhere(context: Context, origin: Origin, site: cst.CSTNode) -> bool:
-    """Whether rank 0 alone is to ask, since there may be no such file where another rank does."""
-    return origin.name in listings.RAISES and any(
-        one.name == origin.name and may_fail(context, one) for one in context.facts.run.at(site)
-    )
+    """Whether rank 0 alone is to ask, since there may be no such file, or folder, where another rank does."""
+    asked = [one for one in context.facts.run.at(site) if one.name == origin.name]
+    raises = origin.name in listings.RAISES
+    return any(_may_have_no_folder(context, one) or (raises and may_fail(context, one)) for one in asked)
 
 
 def tell(context: Context, origin: Origin, done: str, why: str) -> None:

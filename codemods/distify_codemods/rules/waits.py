@@ -10,7 +10,7 @@ from distify_codemods.file_events import path_of, reads
 from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.libraries import effects, listings
 from distify_codemods.program import Module
-from distify_codemods.rules import attempts, barriers, handed_over, passes, rewrites, together, unequal, workers
+from distify_codemods.rules import attempts, barriers, disk, handed_over, passes, rewrites, together, unequal, workers
 from distify_codemods.rules.base import Context, ways_to
 from distify_codemods.rules.download import downloads
 from distify_codemods.values import Value
@@ -80,10 +80,15 @@ def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
             done = "ranks wait for rank 0, which may have moved or removed what is there, before they make a folder"
         context.applied(done, event.module, event.node)
     else:
-        plan.insert_before(place, text, context.code, "rank 0 has written the file before it is read")
+        reason = "rank 0 has written the file before it is read"
+        if disk.lists(context, event):
+            reason = "rank 0 has written what is in the folder before the others look into it"
+        plan.insert_before(place, text, context.code, reason)
         agrees = reads(event) and any(context.names.agree(write, event) for write in waited_for)
         done = "a file is read once rank 0 has written it"
-        if not agrees:
+        if disk.lists(context, event):
+            done = "ranks wait for rank 0 before they look into a folder that it may have written to"
+        elif not agrees:
             done = "ranks wait for rank 0 before they read a file that it may have written"
         context.applied(done, event.module, event.node)
 
@@ -163,6 +168,9 @@ def _awaited(context: Context, event: Event, written: list[Event], names: Names)
     before = [one for one in written if may_come_before(one, event)]
     if event.kind is Kind.PASS:
         return [one for one in before if one in workers.written_for(context, event)]
+    if disk.lists(context, event):
+        asks = disk.each_answers(context, event)
+        return [one for one in before if asks and disk.may_be_listed(context, one, event)]
     if reads(event):
         # what they make is no file that could be read: that is written by something else
         before = [one for one in before if one.name not in effects.ONLY_FOLDERS]
