@@ -68,6 +68,20 @@ class Unfollowed:
         return self.name[1:] in effects.READING_METHODS or known
 
     @property
+    def path(self) -> str:
+        """How the path is spelled of the file that it writes or reads; empty where that is not seen."""
+        name = self.name.removeprefix(".")
+        if name != self.name:
+            known = effects.WRITING_METHODS.get(name) or effects.READING_METHODS.get(name)
+        else:
+            known = effects.WRITES.get(name) or effects.reading(name)
+        place, func = known.path if known is not None else 0, self.node.func
+        if place == effects.ITSELF:
+            return tree.code_of(func.value) if isinstance(func, cst.Attribute) else ""
+        given = [one.value for one in self.node.args if one.keyword is None and not one.star]
+        return tree.code_of(given[place]) if 0 <= place < len(given) else ""
+
+    @property
     def asks(self) -> bool:
         if self.answers:
             return False
@@ -103,6 +117,14 @@ def unfollowed(facts: Facts) -> list[Unfollowed]:
     return list(_Search(facts).calls())
 
 
+def called_for(facts: Facts, event: Event) -> Iterator[Unfollowed]:
+    """Those that a library makes in what one event hands to it."""
+    search = _Search(facts)
+    for obj in given_to(event.arguments):
+        for function in called_by_libraries(obj):
+            yield from (replace(call, by=event) for call in search.calls_in(function))
+
+
 @dataclass(eq=False)
 class _Search:
     facts: Facts
@@ -118,12 +140,12 @@ class _Search:
                 handed.update(dict.fromkeys(event.value.objs, event))
         for obj, event in handed.items():
             for function in called_by_libraries(obj):
-                yield from (replace(call, by=event) for call in self._in(function))
+                yield from (replace(call, by=event) for call in self.calls_in(function))
         for cls in self.facts.run.machine.classes:  # Python itself calls it
             for function in methods(cls, "__del__") if "__del__" in cls.attributes else ():
-                yield from self._in(function)
+                yield from self.calls_in(function)
 
-    def _in(self, function: Function) -> Iterator[Unfollowed]:
+    def calls_in(self, function: Function) -> Iterator[Unfollowed]:
         """The calls of a function that was not followed, and of those that it calls."""
         node, closure = function.node, function.closure
         if node is None or closure is None or node in self.seen:
@@ -135,7 +157,7 @@ class _Search:
             if isinstance(call, cst.Call):
                 for found in self._of(call, function):
                     if isinstance(found, Function):
-                        yield from self._in(found)
+                        yield from self.calls_in(found)
                     else:
                         yield Unfollowed(closure.module, call, found)
 

@@ -121,3 +121,55 @@ def test_what_was_written_before_the_attempt_is_waited_for_before_it() -> None:
 def test_where_not_all_come_to_the_write_it_needs_a_person(code: str, attempt: str) -> None:
     conversion = conversion_of(script(after=attempt + GOES_ON), options=Options(strategy="sharded"))
     assert [one.code for one in conversion.of(Level.BLOCKING)] == [code]
+
+
+FIRST = "put the `try` under `with rt.main_process_first():`, so that rank 0 is through with it before the others come"
+
+
+@pytest.mark.parametrize(
+    ("attempt", "fix"),
+    [
+        (
+            f"try:\n    note = open('note.txt', 'w')\n    note.write('x')\n    note.close()\n{indented(READ)}{GOES_ON}",
+            FIRST,
+        ),
+        (
+            f"try:\n    try:\n{indented(indented(READ))}    except OSError:\n{indented(indented(NOTE))}"
+            "except ValueError as error:\n    print(error)\n",
+            FIRST,
+        ),
+    ],
+    ids=["read where it was written", "written where it cannot be read"],
+)
+def test_a_person_is_told_what_can_be_done_also_where_the_reading_is_what_may_fail(attempt: str, fix: str) -> None:
+    conversion = conversion_of(script(after=attempt), options=Options(strategy="sharded"))
+    assert [(one.code, one.fix) for one in conversion.of(Level.BLOCKING)] == [("PATH01", fix)]
+
+
+CACHED = """\
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        try:
+            try:
+                text = open("note.txt").read()
+            except OSError:
+                text = "a"
+                with open("note.txt", "w") as note:
+                    note.write(text)
+                text = open("note.txt").read()
+        except ValueError:
+            text = "b"
+        return torch.ones(4) * len(text), torch.ones(1)
+
+
+data = Rows()
+first = data[0]
+"""
+
+
+def test_of_what_a_loader_calls_a_person_is_told_what_needs_no_wait() -> None:
+    conversion = conversion_of(script(data=CACHED), options=Options(strategy="sharded"))
+    assert ["os.replace" in one.fix for one in conversion.of(Level.BLOCKING)] == [True]

@@ -563,6 +563,86 @@ def test_what_else_a_loader_calls_is_named(setup: str, loader: str) -> None:
     assert [one.code for one in seen.of(Level.ADVICE) if "whenever a library calls this" in one.message] == ["OUT03"]
 
 
+STREAMED = """\
+def sample(path):
+    try:
+        return np.load(path)
+    except OSError:
+        values = np.ones(4, "f")
+        {written}
+        return values
+
+
+class Rows(torch.utils.data.{kind}):
+    def __len__(self):
+        return 64
+
+    def __iter__(self):
+        for index in range(64):
+            yield self[index]
+
+    def __getitem__(self, index):
+        return torch.from_numpy(sample(f"cache/{{index}}.npy")), torch.ones(1)
+
+
+data = Rows()
+"""
+KEPT = "np.save(path, values)"
+PLAIN_LOADER = "loader = DataLoader(data, batch_size=8{workers})\n"
+HALF_WRITTEN = (
+    "all ranks load the same samples, and each writes this file with `{}` and reads it with `np.load`: one may read "
+    "what another has half written"
+)
+
+
+@pytest.mark.parametrize("workers", ["", ", num_workers=2"])
+@pytest.mark.parametrize(
+    ("written", "by"),
+    [
+        (KEPT, "np.save"),
+        ('open(path, "wb").write(values.tobytes())', "open"),
+        ("values.tofile(path)", "values.tofile"),
+        ("torch.save(values, path)", "torch.save"),
+    ],
+)
+def test_a_cache_of_a_stream_that_each_rank_goes_through_needs_a_person(written: str, by: str, workers: str) -> None:
+    data = STREAMED.format(kind="IterableDataset", written=written)
+    before = script(imports=TOOLS, data=data, loader=PLAIN_LOADER.format(workers=workers))
+    (one,) = findings("OUT03", before, Level.BLOCKING)
+    assert one.message == HALF_WRITTEN.format(by)
+    assert "`os.replace`" in one.fix
+    assert not [
+        one for one in findings("OUT03", before, Level.ADVICE) if "whenever a library calls this" in one.message
+    ]
+
+
+def test_a_cache_that_each_rank_fills_needs_a_person_where_all_load_whole_batches() -> None:
+    data = STREAMED.format(kind="Dataset", written=KEPT)
+    before = script(imports=TOOLS, data=data, loader=PLAIN_LOADER.format(workers=""))
+    conversion = conversion_of(before, strategy="shared")
+    told = [one.message for one in conversion.of(Level.BLOCKING) if one.code == "OUT03"]
+    assert told == [HALF_WRITTEN.format("np.save")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"),
+    [
+        pytest.param("Dataset", KEPT, id="each rank has its own samples"),
+        pytest.param("IterableDataset", 'np.save("seen.npy", values)', id="another file"),
+        pytest.param("IterableDataset", 'part = f"{path}.{os.getpid()}.npy"\n        np.save(part, values)\n'
+                     "        os.replace(part, path)", id="put in place"),
+        pytest.param("IterableDataset", "os.remove(path)", id="removed"),
+    ],
+)  # fmt: skip
+def test_what_else_data_sets_write_is_named(kind: str, written: str) -> None:
+    data = STREAMED.format(kind=kind, written=written)
+    before = script(imports=TOOLS, data=data, loader=PLAIN_LOADER.format(workers=""))
+    assert findings("OUT03", before, Level.BLOCKING) == []
+    advice = [one.message for one in findings("OUT03", before, Level.ADVICE)]
+    assert advice
+    assert all(one.startswith("whenever a library calls this, each rank writes with `") for one in advice)
+
+
 def test_a_function_that_nobody_calls_is_not_named() -> None:
     before = script(imports=TOOLS, setup="def note(batch):\n    np.save('a', [1])\n")
     assert [one.message for one in findings("OUT03", before, Level.NOT_NEEDED)] == ["no other files are written"]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.decisions.outside import is_of_a_data_set
 from distify_codemods.events import Event, Here
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context
@@ -14,6 +15,11 @@ from distify_codemods.rules.once import is_used_later
 
 #: What ends a run, or is no matter of one rank.
 _FOR_ALL = frozenset("KeyboardInterrupt SystemExit ImportError ModuleNotFoundError GeneratorExit".split())
+#: What a person can do about a file that several processes write and read, where these cannot wait for each other.
+IN_ONE_PIECE = (
+    "write it under a name of the process's own (with `os.getpid()` in it) and let `os.replace` put it in place; or "
+    "have all such files written before the script is started"
+)
 
 
 def outside(
@@ -27,6 +33,15 @@ def outside(
             return None
         place = here.frame.module, here.node
     return place
+
+
+def what_to_do(context: Context, event: Event) -> str:
+    """What a person can do where ranks would have to wait in an attempt: also where it is the reading that may fail."""
+    if any(is_of_a_data_set(context.facts, here) for here in event.here.up()):
+        return IN_ONE_PIECE
+    return (
+        "put the `try` under `with rt.main_process_first():`, so that rank 0 is through with it before the others come"
+    )
 
 
 def beside(context: Context, event: Event, place: tuple[Module, cst.CSTNode], writes: Iterable[Event]) -> list[Event]:

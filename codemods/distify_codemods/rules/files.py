@@ -14,7 +14,7 @@ from distify_codemods.libraries import effects
 from distify_codemods.libraries.outside import is_command
 from distify_codemods.objects import External, Method, Setting
 from distify_codemods.opened import Opened, written_in_place
-from distify_codemods.rules import temporary
+from distify_codemods.rules import sample_caches, temporary
 from distify_codemods.rules.base import Context, Rule, instead, path_given_to
 from distify_codemods.rules.download import is_every_ranks
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -49,7 +49,8 @@ def run(context: Context) -> None:
             f"or asks somebody, {alone}", event.module, event.node,
         )  # fmt: skip
     unseen = [call for call in unfollowed(context.facts) if call.writes]
-    for call in unseen:
+    told = {call.node for call in sample_caches.leave_to_a_person(context)}
+    for call in (one for one in unseen if one.node not in told):
         context.advice(
             f"whenever a library calls this, each rank writes with `{call.code}`, and maybe several processes of it",
             call.module, call.node,

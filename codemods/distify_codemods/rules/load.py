@@ -78,7 +78,7 @@ def _wait(context: Context, event: Event, saves: list[Event]) -> bool:
         context.needs_you(
             "a checkpoint is read in the `try` that writes it: where it fails on rank 0 alone, the others would wait "
             "for it",
-            event.module, event.node, "read it after the `try`",
+            event.module, event.node, attempts.what_to_do(context, event),
         )  # fmt: skip
         return True
     module, place = found

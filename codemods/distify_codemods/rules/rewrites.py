@@ -131,7 +131,7 @@ def _wait(context: Context, write: Event, read: list[Event]) -> None:
     if place is None:
         return context.needs_you(
             "a file is written in the `try` that reads it: if that fails on one rank alone, rank 0 would wait for it",
-            write.module, write.node, "write it after the `try`",
+            write.module, write.node, attempts.what_to_do(context, write),
         )  # fmt: skip
     module, node = place
     barrier = barriers.before(write, module, node)

@@ -58,7 +58,7 @@ def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
     if found is None:
         context.needs_you(
             "a file is read in the `try` that writes it: where it fails on rank 0 alone, the others would wait for it",
-            event.module, event.node, "read it after the `try`",
+            event.module, event.node, attempts.what_to_do(context, event),
         )  # fmt: skip
         return
     module, place = found
