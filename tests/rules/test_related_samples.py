@@ -82,6 +82,33 @@ def test_functions_of_each_sample(turn: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("loss", "relates"),
+    [
+        ("torch.max(0.9 * e, -0.1 * e)", False),
+        ("torch.max(0.9 * e, other=-0.1 * e)", False),
+        ("(0.9 * e).min(-0.1 * e)", False),
+        ("torch.min(torch.max(e, -e), torch.zeros(1))", False),
+        ("torch.max(torch.zeros(1), e)", False),
+        ("torch.max(e, dim=1)[0]", False),
+        ("torch.max(e, 1)[0]", False),
+        ("torch.max(e, e.flip(0))", True),
+        ("e.max(torch.cumsum(e, 0))", True),
+        ("torch.max(e, 0)[0]", True),
+        ("torch.max(e, epoch)[0]", True),
+        ("e * torch.max(e)", True),
+        ("e * e.max()", True),
+    ],
+)
+def test_the_larger_of_two_tensors_is_of_each_sample(loss: str, relates: bool) -> None:
+    """`torch.max(a, b)` goes entry by entry; with a dimension, or nothing, it goes through one tensor."""
+    turn = f"        e = model(x) - y\n        loss = ({loss}).mean()"
+    loop = LOOP.replace("        loss = nn.functional.mse_loss(model(x), y)", turn)
+    after = converted(script(imports=IMPORTS, loop=loop, data=DATA), options=Options())
+    alone = "DistributedDataParallel(model" in after and "rt.gather" not in after
+    assert alone is not relates
+
+
+@pytest.mark.parametrize(
     ("forward", "backward", "relates"),
     [
         ("x - x.mean(0)", "g", True),

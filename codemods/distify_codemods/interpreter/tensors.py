@@ -52,6 +52,8 @@ _ALONG = {
     **dict.fromkeys(("frobenius_norm", "nuclear_norm"), (0, False, False)),
     "cumsum": (0, False, True), "cumprod": (0, False, True), "cosine_similarity": (1, False, True),
 }  # fmt: skip
+#: What compares two tensors entry by entry under the name of a reduction, and what it is called else.
+_OF_TWO = {"max": "maximum", "min": "minimum"}
 _PICKING = frozenset(_WORDS("sort argsort topk kthvalue cumsum cumprod"))
 _SAME_SHAPE = frozenset(_WORDS("softmax log_softmax softmin gumbel_softmax normalize sort argsort topk cumsum cumprod"))
 _COUPLING = frozenset(
@@ -69,10 +71,22 @@ _ARITHMETIC = {"mul": "Multiply", "div": "Divide", "add": "Add", "sub": "Subtrac
 
 
 def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    name = _OF_TWO[name] if name in _OF_TWO and _is_given_another(arguments) else name
     value = with_ignored(_method(machine, tensor, name, arguments, node), arguments.all())
     value = pairing.picked(machine, name, tensor, arguments, node, value)
     value = value.in_one_row(rows.after(name, tensor, arguments))
     return whole.regrouped(machine, name.rstrip("_"), tensor, arguments, value, node)
+
+
+def _is_given_another(arguments: Arguments) -> bool:
+    """Whether `torch.max(a, b)` has two tensors: of what may be a number, that is the dimension to go along."""
+    if "other" in arguments.keywords:
+        return True
+    if not arguments.positional:
+        return False
+    other = arguments.positional[0]
+    made = any(isinstance(obj, Zero) for obj in other.objs)
+    return other.scale not in (S.CONST, S.COUNT) or other.dims > 0 or made
 
 
 def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
