@@ -417,6 +417,86 @@ def test_decision_on_the_evaluation(lines: str) -> None:
     assert after.index("total = rt.all_reduce_sum(total)") < after.index(lines.split("\n")[0].strip())
 
 
+NOISY = """\
+class Noisy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, x):
+        x = self.layer(x)
+        if self.training:
+            x = x + torch.randn_like(x)
+        return x
+
+
+model = Noisy()
+"""
+#: Every rank makes all of it: it shows something for each batch.
+WHOLE_EVALUATION = EVALUATION.replace("            total", "            print(total)\n            total")
+
+
+def drawing(evaluation: str, lines: str, model: str = NOISY) -> str:
+    plan = "best, bad = 9.0, 0\nsched = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\n"
+    loader = f"{LOADER}other = DataLoader(data, batch_size=16)\n"
+    return script(loader=loader, model=model, loop=f"{plan}{LOOP}{evaluation}{lines}")
+
+
+ALWAYS_NOISY = NOISY.replace("        if self.training:\n            x", "        x")
+DECISIONS = [
+    ("    if total < best:\n        best = total\n    else: break\n", "if rt.from_main_process(total < best):"),
+    (
+        "    total = total / len(data)\n    if total < best:\n        best = total\n"
+        "        torch.save(model.state_dict(), 'a.pt')\n",
+        "if rt.from_main_process(total < best):",
+    ),
+    (
+        "    if total > best: bad += 1\n    else: best, bad = total, 0\n    if bad > 3: break\n",
+        "if rt.from_main_process(total > best): bad += 1\n    else: best, bad = total, 0\n    if bad > 3: break",
+    ),
+    (
+        "    good = total < best\n    best = min(total, best)\n    if good: torch.save(model.state_dict(), 'a')\n",
+        "good = rt.from_main_process(total < best)",
+    ),
+    ("    sched.step(total)\n", "sched.step(rt.from_main_process(total))"),
+]
+
+
+@pytest.mark.parametrize("model", [NOISY, ALWAYS_NOISY])
+@pytest.mark.parametrize(("lines", "told"), DECISIONS)
+def test_decision_on_an_evaluation_of_a_model_that_draws(lines: str, told: str, model: str) -> None:
+    """Sums over the ranks are the same on all; of what every rank makes whole, rank 0's figure decides."""
+    after = converted(drawing(EVALUATION, lines, model))
+    assert "total = rt.all_reduce_sum(total)" in after
+    assert "from_main_process" not in after
+    whole = converted(drawing(WHOLE_EVALUATION, lines, model))
+    assert told in whole
+    assert whole.count("rt.from_main_process") == 1
+    assert "in rt.alike(other):" in whole
+
+
+def test_decision_on_a_sum_of_training_of_a_model_that_draws() -> None:
+    counted = "        total += loss.item() * len(x)\n"
+    loop = LOOP.replace("    for x", "    total = 0.0\n    for x") + counted
+    before = script(
+        model=NOISY, loop=f"best = 9.0\n{loop}    if total < best:\n        best = total\n    else: break\n"
+    )
+    after = converted(before)
+    assert "    total = rt.all_reduce_sum(total)\n    if total < best:\n" in after
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "    noise = torch.randn(4)\n    if noise.sum() > 0: sched.step(noise[0])\n",
+        "    if (loss + total).sqrt() > best: break\n",
+    ],
+)
+def test_decision_on_what_is_a_ranks_own(lines: str) -> None:
+    """What rank 0 says of its own draw does not hold for that of others; nor are a rank's own batches rank 0's."""
+    assert {code for code, _ in blocked(drawing(EVALUATION, lines))} == {"DECIDE01"}
+
+
 def test_counter_of_bad_epochs() -> None:
     """The counter is a number, but one rank's loss decides when it grows."""
     lines = """\

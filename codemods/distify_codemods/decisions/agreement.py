@@ -11,14 +11,16 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Obj
 from distify_codemods.decisions import entropy, one_number
 from distify_codemods.decisions.base import Averaging
 from distify_codemods.decisions.differing import (
     differs,
+    entries,
     guarded,
+    is_of_an_evaluation,
     matters,
     of_batches,
+    of_own_batches,
     rate_differs,
     reached_alike,
     why_different,
@@ -26,11 +28,9 @@ from distify_codemods.decisions.differing import (
 from distify_codemods.decisions.shown import shown
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
-from distify_codemods.interpreter.holding import any_item
 from distify_codemods.libraries import python
 from distify_codemods.objects import Sequence
-from distify_codemods.ordered import Ordered
-from distify_codemods.origins import CHANCE, Answer, Choice, Share, Verdict
+from distify_codemods.origins import CHANCE, Answer, Choice, Verdict
 from distify_codemods.program import Module
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
@@ -57,8 +57,13 @@ def averages(facts: Facts) -> tuple[Averaging, ...]:
         found.setdefault(node, Averaging(module, node, "rank 0 decides for all", told=True))
     for event in facts.of_kind(Kind.METHOD):
         argument = _of_scheduler(event)
-        if rate_differs(facts, event) and argument is not None and _is_mean_given(facts, event):
-            found[argument] = Averaging(event.module, argument, "all ranks set their rate by the same figure")
+        if not rate_differs(facts, event) or argument is None:
+            continue
+        why = "all ranks set their rate by the same figure"
+        if _is_mean_given(facts, event):
+            found[argument] = Averaging(event.module, argument, why)
+        elif is_of_an_evaluation(facts, argument) and reached_alike(facts, event):
+            found[argument] = Averaging(event.module, argument, f"{why}: rank 0's", told=True)
     for one in shown(facts):
         found.setdefault(one.node, one)
     return tuple(found.values())
@@ -84,12 +89,27 @@ def _of_tests(facts: Facts) -> Iterator[Averaging]:
         (event, node) for event, node in tests
         if CHANCE in event.value.sources and not dealt_by(event.value.sources) and facts.in_training(event)
     ]  # fmt: skip
+    told: list[tuple[cst.CSTNode, Averaging]] = []
     for event, branch in dict.fromkeys([*decisive, *drawn]):
         for figure in figures.behind(branch.test) or ():
             if facts.value(figure).scale is Scale.MEAN and not _asks_whether_there(facts, event.module, figure):
                 yield Averaging(event.module, figure, _why_averaged(facts, figure))
             elif reached_alike(facts, event) and not _is_about_a_draw(facts, event, figure):
-                yield Averaging(event.module, figure, "rank 0 decides for all", told=True)
+                told.append((branch, Averaging(event.module, figure, "rank 0 decides for all", told=True)))
+    yield from _but_what_follows(facts, told)
+
+
+def _but_what_follows(facts: Facts, told: list[tuple[cst.CSTNode, Averaging]]) -> list[Averaging]:
+    """Without those of evaluations that hang on what another of the tests decides: they may be alike once that is."""
+    first = [
+        one for branch, one in told
+        if not is_of_an_evaluation(facts, one.node)
+        or not any(
+            isinstance(source, Choice) and source.site is not branch and any(source.site is other for other, _ in told)
+            for source in facts.value(one.node).sources
+        )
+    ]  # fmt: skip
+    return first or [one for _, one in told]
 
 
 def _with_what_chose(tests: list[_Test], decisive: list[_Test]) -> list[_Test]:
@@ -114,8 +134,7 @@ def _asks_whether_there(facts: Facts, module: Module, figure: cst.BaseExpression
 
 def _why_averaged(facts: Facts, figure: cst.BaseExpression) -> str:
     value = facts.value(figure)
-    dealt = dealt_by(value.sources | _entries(value))
-    if not any(one in facts.training_loaders or isinstance(one, Share) for one in dealt):
+    if not of_own_batches(facts, value.sources | entries(value)):
         return "all ranks decide on the mean of theirs, since it may hang on random numbers or the time"
     return "all ranks decide on the mean over the global batch"
 
@@ -127,6 +146,8 @@ def _is_about_a_draw(facts: Facts, event: Event, figure: cst.BaseExpression) -> 
     for node in tree.walk(figure):
         if not isinstance(node, (cst.Name, cst.Attribute)) or CHANCE not in facts.value(node).sources:
             continue
+        if of_batches(facts.value(node).sources):
+            continue  # a figure of an evaluation: summed over the ranks, or made whole by draws that are alike
         code, parents = tree.code_of(node), event.module.parents
         if isinstance(node, cst.Attribute) and not isinstance(parents.get(node), cst.Call):
             return True
@@ -152,13 +173,22 @@ class _Figures:
         if (
             node in seen
             or self._is_whether_there(node)
-            or not why_different(self.facts, value.sources | _entries(value))
+            or not why_different(self.facts, value.sources | entries(value))
         ):
             return []
         judged = any(isinstance(obj, Verdict) for obj in value.objs)
         if value.scale is Scale.MEAN and not judged and node not in self.checks:
             return [node]
-        if not of_batches(value.sources | _entries(value)) and not isinstance(node, cst.BooleanOperation):
+        found = self._of_parts(node, value, seen)
+        tells = judged or isinstance(node, cst.Comparison) or node in self.checks
+        if found is None and tells and is_of_an_evaluation(self.facts, node):
+            return [node]  # by what was drawn for that
+        return found
+
+    def _of_parts(
+        self, node: cst.BaseExpression, value: Value, seen: frozenset[cst.CSTNode]
+    ) -> list[cst.BaseExpression] | None:
+        if not of_batches(value.sources | entries(value)) and not isinstance(node, cst.BooleanOperation):
             return [node]  # by the time, or by chance
         parts = self._parts(node, value)
         if parts is None:
@@ -226,11 +256,6 @@ def _trained_by(facts: Facts) -> list[Value]:
 def _is_open(event: Event, node: cst.CSTNode) -> bool:
     """`os.popen("date")`: what is still to be read cannot be sent on."""
     return event.name == python.ANSWERS_LATER and node is event.node
-
-
-def _entries(value: Value) -> Ordered[Obj | str]:
-    """What the numbers in a list depend on."""
-    return any_item(value.of(obj for obj in value.objs if isinstance(obj, Sequence))).sources
 
 
 def _is_nan(node: cst.Comparison) -> bool:

@@ -298,6 +298,9 @@ class WarmUp:
     by_step: bool  # the loop is a single epoch
 
 
+DECIDES = "DECIDE01"
+
+
 @dataclass(frozen=True)
 class Averaging:
     """A figure of one rank's share that is put together with those of the others where it is used."""
@@ -307,7 +310,7 @@ class Averaging:
     why: str
     told: bool = False  # not averaged: rank 0 tells the others what it has
     how: Putting = Putting.MEAN
-    code: str = "DECIDE01"  # of the rule that spells it
+    code: str = DECIDES  # of the rule that spells it
     parts: bool = False  # of what is gathered: shares are pieces of the batch
 
 

@@ -75,6 +75,7 @@ def decide(dealt: cuts.Dealt, backend: Backend) -> Decisions:
     decisions.written, unseen = hand_updates.decide_updates(wrapped_facts)
     decisions.blocked += [*nowhere, *unreachable, *unaveraged, *unseen, *unplaced]
     sharing.decide_evaluations(decisions)
+    decisions.averages = trials.without_what_is_summed(averaged.facts, wraps, decisions)
     training.decide_training(decisions)
     views.decide_other_uses(decisions)
     _drop_what_is_of_all(decisions)

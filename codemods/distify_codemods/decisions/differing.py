@@ -9,11 +9,13 @@ from distify_codemods.allocation import CallChain, Obj
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
 from distify_codemods.inside import core, root
+from distify_codemods.interpreter.holding import any_item
 from distify_codemods.interpreter.ranks import RANK
 from distify_codemods.libraries import effects, torch_optim
-from distify_codemods.objects import External, Parameters
+from distify_codemods.objects import External, Parameters, Sequence
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import CHANCE, SIGNAL, Choice, Kept, Share
+from distify_codemods.values import Value
 
 #: What comes of it is a process's own.
 OF_THE_PROCESS: Ordered[Obj | str] = Ordered(["time", SIGNAL, "machine"])
@@ -31,13 +33,29 @@ def of_batches(sources: Ordered[Obj | str]) -> Ordered[Obj]:
     return dealt_by(sources) | [loader for one in sources if isinstance(one, Kept) for loader in one.of]
 
 
+def of_own_batches(facts: Facts, sources: Ordered[Obj | str]) -> bool:
+    """Whether a value depends on batches that each rank has for itself: those of training, not of an evaluation."""
+    training = facts.training_loaders
+    return any(loader in training or isinstance(loader, Share) for loader in of_batches(sources))
+
+
+def is_of_an_evaluation(facts: Facts, node: cst.BaseExpression) -> bool:
+    """Whether it is made of batches, and of none that a rank has for itself: another one by chance alone."""
+    value = facts.value(node)
+    sources = value.sources | entries(value)
+    return bool(of_batches(sources)) and not of_own_batches(facts, sources)
+
+
+def entries(value: Value) -> Ordered[Obj | str]:
+    """What the numbers in a list depend on."""
+    return any_item(value.of(obj for obj in value.objs if isinstance(obj, Sequence))).sources
+
+
 def why_different(facts: Facts, sources: Ordered[Obj | str]) -> str:
     if sources & RANK:
         return "depends on the rank"
-    training = facts.training_loaders
-    for loader in of_batches(sources) if not facts.run.trial.shared else ():
-        if loader in training or isinstance(loader, Share):
-            return "depends on the training loss or batch of one rank"
+    if not facts.run.trial.shared and of_own_batches(facts, sources):
+        return "depends on the training loss or batch of one rank"
     if "time" in sources:
         return "depends on the time"
     if SIGNAL in sources:

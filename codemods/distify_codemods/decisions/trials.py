@@ -9,7 +9,8 @@ import libcst as cst
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions import figures, pools
 from distify_codemods.decisions.agreement import averages
-from distify_codemods.decisions.base import Averaging, Left, Putting, Reduction, Wrap
+from distify_codemods.decisions.base import DECIDES, Averaging, Decisions, Left, Putting, Reduction, Wrap
+from distify_codemods.decisions.differing import is_of_an_evaluation, why_different
 from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Kind
@@ -18,7 +19,7 @@ from distify_codemods.inside import core
 from distify_codemods.interpreter import Hooks, Machine, Trial
 from distify_codemods.objects import External, Instance, Wrapped
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import Share
+from distify_codemods.origins import CHANCE, Share
 from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
@@ -139,6 +140,20 @@ def put_together(
     return _with(facts, wraps, {one.node: one for one in averages if one.node not in but})
 
 
+def without_what_is_summed(facts: Facts, wraps: tuple[Wrap, ...], decisions: Decisions) -> tuple[Averaging, ...]:
+    """The figures that are put together, but those of evaluations whose sums over the ranks are the same on all."""
+    summed = [one for one in decisions.reductions if not one.when]
+    found = decisions.averages
+    asked = {one.node for one in found if one.code == DECIDES and is_of_an_evaluation(facts, one.node)}
+    if not summed or not asked:
+        return found
+    rest = frozenset(one.node for one in found if one.node not in asked)
+    after = try_out(facts, wraps, [*_sums(facts), *summed], rest)
+    return tuple(
+        one for one in found if one.node not in asked or why_different(after, after.value(one.node).sources)
+    )  # fmt: skip
+
+
 def try_out(
     facts: Facts,
     wraps: tuple[Wrap, ...],
@@ -213,9 +228,10 @@ class _Summing:
     def __call__(self, machine: Machine) -> None:
         for name in self.names:
             value = machine.lookup(name)
-            kept = Ordered(
-                one
-                for one in value.sources
-                if not isinstance(one, Share) and (not isinstance(one, External) or one.site not in self.loaders)
-            )
-            machine.bind(name, value.with_sources(kept))
+            machine.bind(name, value.with_sources(Ordered(one for one in value.sources if not self._is_a_ranks(one))))
+
+    def _is_a_ranks(self, source: Obj | str) -> bool:
+        """Batches, and what was drawn for them: a sum over the ranks is the same on all, whatever it adds up."""
+        if isinstance(source, External):
+            return source.site in self.loaders
+        return isinstance(source, Share) or source == CHANCE
