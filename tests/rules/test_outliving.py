@@ -72,6 +72,69 @@ def test_draws_that_outlive_their_turn(setup: str, loss: str, turn: str, after: 
     assert links(before) == [place]
 
 
+GAN = """\
+generator = nn.Linear(4, 4)
+{setup}
+more = torch.optim.SGD(generator.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        {turn}
+        loss = nn.functional.mse_loss(model(generator(noise)), y)
+        more.zero_grad()
+        optimizer.zero_grad()
+        loss.backward()
+        more.step()
+        optimizer.step()
+"""
+
+
+def with_noise(setup: str, turn: str) -> str:
+    turn = turn.replace("\n", "\n        ")
+    return script(imports=MORE, loop=GAN.format(setup=setup, turn=turn))
+
+
+@pytest.mark.parametrize(
+    ("setup", "turn"),
+    [
+        ("noise = torch.FloatTensor(8, 4)", "noise.resize_(len(x), 4).normal_(0, 1)"),
+        ("noise = torch.FloatTensor(8, 4)", "noise.resize_(len(x), 4)\nnoise.normal_(0, 1)"),
+        ("noise = torch.FloatTensor(8, 4)", "noise.data.resize_as_(x)\nnoise.data.uniform_(-1, 1)"),
+        ("noise = torch.FloatTensor(8, 4)", "noise.resize_as_(x).copy_(torch.randn(len(x), 4))"),
+        ("noise = torch.zeros(1, 4)", "noise.normal_()\nnoise = noise.expand(len(x), 4)"),
+    ],
+)
+def test_what_is_overwritten_whole_keeps_nothing(setup: str, turn: str) -> None:
+    assert links(with_noise(setup, turn)) == []
+
+
+@pytest.mark.parametrize(
+    ("setup", "turn"),
+    [
+        ("noise = torch.zeros(1, 4)", "if epoch > 0: noise.normal_()"),
+        ("noise = torch.zeros(1, 4)", "noise[:, :2].normal_()"),
+        ("noise = torch.zeros(1, 4)", "noise.narrow(1, 0, 2).normal_()"),
+        ("noise = torch.zeros(1, 4)", "noise.add_(torch.randn(1, 4))"),
+        ("noise = torch.zeros(1, 4)", "noise[:, :2].normal_()\nnoise[0].zero_()"),
+    ],
+)
+def test_what_is_overwritten_in_part_or_at_times_keeps_the_rest(setup: str, turn: str) -> None:
+    assert links(with_noise(setup, turn)) != []
+
+
+def test_a_buffer_has_a_row_for_each_sample_that_it_is_given_the_size_of() -> None:
+    before = with_noise("noise = torch.FloatTensor(8, 4)", "noise.resize_(len(x), 4).normal_(0, 1)")
+    before = before.replace(
+        "nn.functional.mse_loss(model(generator(noise)), y)", "model(generator(noise)).pow(2).sum()"
+    )
+    assert "(loss * rt.world_size()).backward()\n" in converted(before, Options())
+
+
+def test_a_buffer_of_the_batch_size_is_one_of_a_ranks_share() -> None:
+    before = with_noise("noise = torch.FloatTensor(batch_size, 4)", "noise.normal_(0, 1)")
+    before = before.replace("batch_size=8", "batch_size=batch_size").replace("\ndata", "\nbatch_size = 8\ndata", 1)
+    assert "batch_size = rt.per_rank_batch_size(8)\n" in converted(before, Options())
+
+
 def test_a_loop_behind_the_one_that_draws() -> None:
     other = LOOP.replace("for epoch in range(3):\n", "").replace(LOSS, f"{LOSS} * w.mean()")
     before = script(imports=MORE, loop=f"{LOOP}        w = torch.rand(2)\n{other}")

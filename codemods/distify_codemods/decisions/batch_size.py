@@ -135,9 +135,15 @@ def _met(decisions: Decisions, objs: set[Obj]) -> Event | None:
         given += [facts.value(node) for argument in _operands(event) for node in argument]
         batch = any(value.scale in PER_SAMPLE and dealt_by(value.sources) for value in given)
         sized = any(value.scale is Scale.CONST and objs & value.sources for value in given)
-        if batch and sized and facts.in_training(event):
+        if ((batch and sized) or _is_drawn_anew(event, objs)) and facts.in_training(event):
             return event
     return None
+
+
+def _is_drawn_anew(event: Event, objs: set[Obj]) -> bool:
+    """`noise.normal_()`, of a tensor that was made with as many rows as a batch has."""
+    drawn = event.kind is Kind.METHOD and event.name in drawing.METHODS and event.name.endswith("_")
+    return drawn and event.receiver.scale is Scale.CONST and bool(objs & event.receiver.sources)
 
 
 def _operands(event: Event) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:

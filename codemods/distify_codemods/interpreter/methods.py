@@ -32,7 +32,16 @@ from distify_codemods.interpreter import (
     state,
     tensors,
 )
-from distify_codemods.libraries import computing, drawing, effects, listings, torch_data, torch_nn, torch_optim
+from distify_codemods.libraries import (
+    computing,
+    drawing,
+    effects,
+    in_place,
+    listings,
+    torch_data,
+    torch_nn,
+    torch_optim,
+)
 from distify_codemods.objects import (
     Arguments,
     Bound,
@@ -78,6 +87,9 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
         machine.given[obj] = arguments
         classes.derive(machine, obj, arguments, node)
     value = _value(machine, method, receiver, arguments, node)
+    overwrites = name in in_place.OVERWRITING and not any(isinstance(one, (Class, Instance)) for one in receiver.objs)
+    if overwrites:
+        value = value.with_sources(forms.sources_of(receiver) | arguments.sources)
     if machine.cutting is not None and obj is not None:
         value = cuts.foreign(machine, obj, name, value, arguments, node)
     modules.add(machine, obj, name, arguments)
@@ -87,6 +99,8 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
         state.method(machine, name, node, join(*arguments.all()), torch_data.LOADERS)
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             pairing.changed(machine, node.func.value, join(*arguments.all()))
+    if overwrites and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        state.overwritten(machine, node.func.value, arguments.sources)
     if name in drawing.METHODS:
         value = value.adding([CHANCE])
         value = evidence.drawn(machine, value, arguments, node, certain=True) if machine.tells_draws else value
@@ -109,6 +123,8 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
 
 def _change(machine: Machine, name: str, receiver: Value, value: Value, arguments: Arguments, node: cst.Call) -> None:
     """What a tensor holds that is changed in place."""
+    if name in in_place.RESIZING and value.scale is not Scale.CONST:
+        holding.fill(machine, node.func, value)
     moved = any(one.scale in (Scale.SLOPES, Scale.COUPLED) for one in arguments.all())  # it moves along its gradient
     if name == "copy_" and arguments.positional:
         holding.fill(machine, node.func, arguments.positional[0].in_one_row(receiver.one_row))

@@ -129,6 +129,12 @@ def _picked(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
     return S.COUPLED if tensor.scale is S.SAMPLES and place == 0 and index is S.CONST else tensor.scale
 
 
+def _resized(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
+    """`noise.resize_(len(x), 4)`, `noise.resize_as_(x)`: as many as there are samples."""
+    told = arguments.first.scale if name == "resize_as" else sizes.sized(holding.flat(arguments.positional))
+    return told if told is not S.CONST else None
+
+
 def _of(arguments: Arguments) -> Scale:
     return scales.elementwise(*(value.scale for value in arguments.all()))
 
@@ -190,6 +196,7 @@ _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
     "masked_fill": lambda name, tensor, arguments: S.COUPLED if _of(arguments) is S.COUPLED else tensor.scale,
     **dict.fromkeys(_WORDS("scatter scatter_add scatter_reduce index_add index_reduce index_copy"), _scattered),
     **dict.fromkeys((*_ALONG, *_ALONG_ALL), _along),
+    **dict.fromkeys(("resize", "resize_as"), _resized),
     "gather": _gathered,
     "unflatten": _unflattened,
     **dict.fromkeys(("unsqueeze", "expand_dims"), _unsqueezed),

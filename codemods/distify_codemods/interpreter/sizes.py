@@ -114,7 +114,9 @@ def makes(name: str, arguments: Arguments) -> bool:
         return bool(sizes) and name not in table.CHOSEN
     positional = arguments.positional
     held = any(isinstance(obj, Sequence) for value in positional for obj in value.objs)
-    return name.endswith("Tensor") and bool(positional) and positional[0].scale is S.COUNT and not held
+    if not name.endswith("Tensor") or not positional or held:
+        return False
+    return len(positional) > 1 or positional[0].scale is S.COUNT or isinstance(positional[0].constant(), int)
 
 
 def sized(sizes: list[Value]) -> Scale:

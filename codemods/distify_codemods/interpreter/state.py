@@ -6,17 +6,18 @@ is written into becomes state once the next batch is taken; what is made anew in
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from distify_codemods import reads, tree
 from distify_codemods.allocation import AT_THE_TOP, Obj
-from distify_codemods.interpreter import pooling
+from distify_codemods.interpreter import forms, pooling
 from distify_codemods.libraries import in_place
 from distify_codemods.objects import External, Instance, Mapping, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import Draw, Kept, Share
+from distify_codemods.origins import Draw, Kept, Share, Zero
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 #: Methods after which nothing is left of what was there.
-_RENEWING = frozenset("zero_ fill_ copy_ normal_ uniform_ random_ set_ resize_".split())
+_RENEWING = in_place.OVERWRITING | {"set_", "resize_"}
 
 
 def of_a_share(value: Value, loaders: frozenset[str]) -> bool:
@@ -107,8 +108,31 @@ def method(machine: Machine, name: str, node: cst.CSTNode, value: Value, loaders
 
 def renewed(machine: Machine, place: cst.BaseExpression) -> None:
     root = _root(place)
-    if isinstance(root, cst.Name) and root.value in machine.frame.env:
+    if isinstance(root, cst.Name) and root.value in machine.frame.env and _is_whole(place):
         machine.frame.env[root.value] = _without(machine.frame.env[root.value])
+
+
+def overwritten(machine: Machine, place: cst.BaseExpression, sources: Ordered[Obj | str]) -> None:
+    """`noise.normal_()`: of what was in the tensor at `place` only its form is left; sources: of what is in it now."""
+    root = _root(place)
+    if root is None or not _is_whole(place):
+        return
+    if isinstance(root, cst.Name):
+        known = machine.frame.env.get(root.value)
+        if known is not None:
+            machine.frame.env[root.value] = _holding(known, sources)
+            pooling.named(machine, machine.frame.env, root.value, machine.frame.env[root.value])
+        return
+    holders = [obj for obj in machine.values.get(root.value, Value()).objs if isinstance(obj, Instance)]
+    for obj in holders if len(holders) == 1 else ():
+        known = obj.attributes.get(root.attr.value)
+        if known is not None:
+            machine.keep(obj.attributes, root.attr.value, _holding(known, sources), obj)
+
+
+def _holding(known: Value, sources: Ordered[Obj | str]) -> Value:
+    objs = Ordered(obj for obj in known.objs if not isinstance(obj, Zero))
+    return replace(known, objs=objs, sources=forms.sources_of(known) | sources)
 
 
 def stored(machine: Machine, target: cst.Attribute, value: Value, loaders: frozenset[str]) -> Value:
@@ -191,6 +215,21 @@ def _root(place: cst.BaseExpression) -> cst.Name | cst.Attribute | None:
             place = place.func.value
         else:
             return None
+
+
+def _is_whole(place: cst.BaseExpression) -> bool:
+    """`noise`, `self.noise.data`, `noise.resize_(n, 4)`, and not some entries of it."""
+    while not isinstance(place, cst.Name):
+        if isinstance(place, cst.Call) and isinstance(place.func, cst.Attribute):
+            name = place.func.attr.value
+            if not name.endswith("_") and name not in in_place.WHOLE_VIEWS:
+                return False
+            place = place.func.value
+        elif isinstance(place, cst.Attribute):
+            return place.attr.value != "data" or _is_whole(place.value)
+        else:
+            return False
+    return True
 
 
 def _attributes(node: cst.CSTNode) -> list[cst.Attribute]:

@@ -11,6 +11,14 @@ METHODS = frozenset(
     """add_ sub_ mul_ div_ lerp_ addcmul_ addcdiv_ index_add_ index_copy_ index_put_ scatter_ scatter_add_ put_
     masked_scatter_""".split()
 )
+#: Those that write all of its entries anew, whatever was there.
+OVERWRITING = frozenset(
+    """zero_ fill_ copy_ normal_ uniform_ random_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_""".split()
+)
+#: Those that give it another size.
+RESIZING = frozenset("resize_ resize_as_".split())
+#: Methods that show all entries of a tensor, in the same memory.
+WHOLE_VIEWS = frozenset("view detach".split())
 #: Those that give a tensor other dimensions.
 RESHAPING = frozenset(
     "squeeze_ unsqueeze_ t_ transpose_ swapaxes_ swapdims_ resize_ resize_as_ set_ as_strided_".split()
