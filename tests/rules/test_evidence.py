@@ -605,3 +605,32 @@ def test_a_model_by_its_name_is_none_of_the_modules_that_its_file_imports(model:
     )
     before = script(imports=f"{IMPORTS}import argparse\nimport nets\n", model=f"{setup}model = {model}\n")
     assert conversion_of(before, options=AUTO, files={"nets.py": NETS}).strategy is Strategy.SHARDED
+
+
+# ---- batches that may be filled up with copies
+
+RELATED = loop_with("torch.cdist(model(x), y).mean()")
+EPISODES = "loader = DataLoader(data, batch_sampler={})\n"
+
+
+@pytest.mark.parametrize("sampler", ["[[1, 2, 3], [4, 5, 6]]", "episodes()", "BatchSampler(range(64), 15, False)"])
+def test_samples_of_own_batches_that_are_related_to_each_other(sampler: str) -> None:
+    """A batch of 15 would be gathered as one of 16, and `out[:9]` would be other samples' rows."""
+    imports = f"{IMPORTS}from torch.utils.data import BatchSampler\n\n\ndef episodes():\n    return [[1, 2, 3]]\n\n\n"
+    before = script(imports=imports, loader=EPISODES.format(sampler), loop=RELATED)
+    [(line, message)] = links(before)
+    assert line == line_of(before, "batch_sampler")
+    assert "filled up with copies of its own samples" in message
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"loader": EPISODES.format("[[1, 2, 3], [4, 5, 6]]")},  # the loss is a mean: a copy counts twice in it
+        {"loop": RELATED},  # all but the last batch divide
+        {"loader": f"{LOADER}other = {EPISODES.format('[[1, 2]]').removeprefix('loader = ')}", "loop": RELATED},
+        {"loader": EPISODES.format("None").replace("data,", "data, 8,"), "loop": RELATED},
+    ],
+)
+def test_samples_of_batches_that_are_not_filled_up_each_or_not_related(parts: dict[str, str]) -> None:
+    assert not links(script(**parts))

@@ -62,6 +62,17 @@ def test_copies_that_fill_up_the_last_batch_are_told(options: str, said: int) ->
     assert sum("a loss that relates samples to each other sees copies" in one for one in advice) == said
 
 
+def test_copies_that_fill_up_batches_of_a_batch_sampler_are_told_of_each_batch() -> None:
+    """Where shares are asked for: by itself such a batch is shared in its forward passes."""
+    loader = "loader = DataLoader(data, batch_sampler=[[1, 2, 3], [4, 5, 6]])\n"
+    before = script(imports=LIBRARY, loader=loader, loop=with_loss(LOOP, GATHERED["pairs"][0]))
+    [told] = [one.message for one in findings("GATHER01", before, Level.ADVICE) if "sees copies" in one.message]
+    assert told.startswith("where a batch does not divide")
+    assert "drop_last" not in told
+    [dealt] = [one.message for one in findings("DATA01", before, Level.APPLIED)]
+    assert dealt.endswith("where one of its batches does not divide by the ranks, some of its samples count twice")
+
+
 def test_no_figure_of_a_rank_is_kept_where_the_loss_is_that_of_whole_batches() -> None:
     loop = with_loss(LOOP, GATHERED["outer product"][0]) + "        history.append(loss.item())\n"
     before = script(imports=LIBRARY, setup="history = []\n", loop=loop)

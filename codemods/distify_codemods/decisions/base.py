@@ -396,6 +396,7 @@ class Joining:
     counts: tuple[cst.BaseExpression, ...]  # times the world size
     parts: bool  # shares are pieces of the batch
     unseen: bool  # what the loss does with the samples cannot be seen
+    dealt_at: frozenset[cst.CSTNode]  # where the loaders are made, or the shares are taken, that the batches come from
 
 
 @dataclass

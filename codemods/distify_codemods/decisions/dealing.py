@@ -112,12 +112,17 @@ def unfit_for_evaluation(loader: Loader) -> str:
         return "some of its loader's arguments are given elsewhere"
     if _is_starred(loader):
         return "its loader's arguments are given as `*args`"
-    if loader.arguments.get("batch_sampler", 4) is not None and given(loader, "batch_sampler") is not Given.NO:
+    if makes_own_batches(loader):
         return "its loader has a batch sampler of its own"
     if batch_size_is_none(loader):
         return "its data set yields whole batches"
     stream = _is_stream(loader)
     return "" if stream is Given.NO else f"its dataset {'is' if stream is Given.YES else 'may be'} an IterableDataset"
+
+
+def makes_own_batches(loader: Loader) -> bool:
+    """Whether a batch sampler of the script's own is seen to make its batches, or may be what is given."""
+    return loader.arguments.get("batch_sampler", 4) is not None and given(loader, "batch_sampler") is not Given.NO
 
 
 def in_order(loader: Loader) -> bool:

@@ -19,6 +19,7 @@ from distify_codemods.decisions import (
     batch_size,
     beside_loaders,
     entropy,
+    filled_up,
     hooks,
     kept_by_data,
     kept_by_models,
@@ -66,7 +67,12 @@ def unknown_links(decisions: Decisions) -> list[Link]:
         found += [*_of_its_own_order(facts), *written_data.links(facts), *alike.links(decisions)]
         found += [*beside_loaders.links(facts), *paired.links(decisions), *seeded_samples.links(facts)]
         found += [*batch_size.links(decisions), *kept_by_data.links(decisions)]
-        found += [*loaders_of_one.links(decisions), *kept_by_models.links(decisions), *hooks.links(decisions)]
+        found += [
+            *filled_up.links(decisions),
+            *loaders_of_one.links(decisions),
+            *kept_by_models.links(decisions),
+            *hooks.links(decisions),
+        ]
     return _each_once(found)
 
 

@@ -212,6 +212,7 @@ def _joinings(found: list[Region]) -> tuple[Joining, ...]:
     joinings = []
     for region in found:
         common = (region.module, region.statement)
+        dealt = dealt_by(region.backward.receiver.sources)
         joinings.append(
             Joining(
                 *common,
@@ -220,8 +221,9 @@ def _joinings(found: list[Region]) -> tuple[Joining, ...]:
                 values=tuple((node, region.layouts[node]) for node in region.values),
                 numbers=tuple(region.numbers),
                 counts=tuple(region.counts),
-                parts=any(isinstance(one, Share) for one in dealt_by(region.backward.receiver.sources)),
+                parts=any(isinstance(one, Share) for one in dealt),
                 unseen=region.backward.receiver.scale is Scale.UNKNOWN,
+                dealt_at=frozenset(site for one in dealt if (site := core(one).site) is not None),
             )
         )
     return tuple(joinings)

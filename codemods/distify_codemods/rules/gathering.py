@@ -6,6 +6,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.base import Joining, Layout, Sharding
+from distify_codemods.decisions.dealing import makes_own_batches
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.training_data import may_end_short
@@ -44,18 +45,29 @@ def _join(context: Context, joining: Joining) -> None:
         plan.replace(node, call_of(product if alone else f"({product})"), CODE, _NUMBER)
     what = "what the models return is gathered: all ranks compute the loss of the whole batch"
     context.applied(what, module, statement)
-    if any(one.sharding is Sharding.TRAINING and may_end_short(one) for one in context.decisions.loaders):
-        context.advice(
-            "where the last batch does not divide by the ranks, some of its samples stand in it twice: a loss that "
-            "relates samples to each other sees copies, as in no batch of one process; with `drop_last=True` none",
-            module, statement,
-        )  # fmt: skip
+    _tell_of_copies(context, joining)
     if joining.unseen:
         context.advice(
             "what this loss does with the samples cannot be seen, so it is computed on the whole batch by every rank: "
             "right, but what the models return is sent around in each step",
             module, statement,
         )  # fmt: skip
+
+
+def _tell_of_copies(context: Context, joining: Joining) -> None:
+    """Batches of a batch size may only end with one that does not divide; those of a batch sampler may each be such."""
+    training = [one for one in context.decisions.loaders if one.sharding is Sharding.TRAINING]
+    if any(makes_own_batches(loader) for one in training for loader in one.loaders):
+        which, never = "a batch", "where each batch divides"
+    elif any(map(may_end_short, training)):
+        which, never = "the last batch", "with `drop_last=True`"
+    else:
+        return
+    context.advice(
+        f"where {which} does not divide by the ranks, some of its samples stand in it twice: a loss that relates "
+        f"samples to each other sees copies, as in no batch of one process; {never} none",
+        joining.module, joining.statement,
+    )  # fmt: skip
 
 
 def _options(context: Context, joining: Joining, layout: Layout) -> str:

@@ -6,6 +6,7 @@ import libcst as cst
 
 from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Dealing, LoaderDecision, Sharding
+from distify_codemods.decisions.dealing import makes_own_batches
 from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.events import Event
 from distify_codemods.inside import made_of, root
@@ -88,7 +89,8 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
     else:
         _BY_DEALING[dealing](context, decision)
     kept = "each rank's batch is as large as one process's" if context.options.per_rank_batch else _KEPT
-    twice = _TWICE * may_end_short(decision)
+    own = any(map(makes_own_batches, decision.loaders))
+    twice = _OF_EACH if own else _TWICE * may_end_short(decision)
     context.applied(f"the training loader deals each rank its share; {kept}{twice}", decision.module, decision.node)
     if dealing is Dealing.STREAM:
         context.advice("every rank reads the whole stream and keeps its share: training gets faster, reading does not",
@@ -103,6 +105,7 @@ def may_end_short(decision: LoaderDecision) -> bool:
 
 _KEPT = "the global batch stays as it is"
 _TWICE = ", and where the last batch does not divide by the ranks, some of its samples count twice"
+_OF_EACH = ", and where one of its batches does not divide by the ranks, some of its samples count twice"
 _REASON = "each rank gets its own share, reshuffled alike on all"
 _IN_ORDER = "each rank gets its own share, in the order of the data set"
 
