@@ -471,6 +471,29 @@ def test_a_last_batch_that_does_not_divide(here: Here, script: Path) -> None:
     assert "last batches of 5 do not divide by 2 ranks: they repeat some of their samples" in ended.out.decode()
 
 
+OWN_BATCHES = """\
+class Batches:
+    def __len__(self):
+        return 3
+
+    def __iter__(self):
+        for batch in torch.randperm(46).split([16, 15, 15]):
+            yield {}
+
+
+def main"""
+
+
+@pytest.mark.parametrize("batch", ["batch", "batch.numpy()", "tuple(batch.tolist())"])
+def test_batches_of_indices_that_are_no_lists(batch: str, here: Here, script: Path) -> None:
+    """Nor tensors of one number. Of 15 samples, shares are filled up, and so is the original's batch."""
+    dealt = TRAIN.replace(b"batch_size=16, shuffle=True", b"batch_sampler=Batches()")
+    script.write_bytes(dealt.replace(b"def main", OWN_BATCHES.format(batch).encode(), 1))
+    ended = here("verify", "train.py")
+    assert ended.code == 0, ended.err + ended.out.decode()
+    assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
+
+
 CHANCE = b"""\
 class Net(nn.Module):
     def __init__(self):

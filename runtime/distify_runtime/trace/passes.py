@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import operator
 import sys
 import zlib
 from dataclasses import dataclass, field
@@ -86,7 +87,7 @@ def fix_augmentation() -> None:
     """What is drawn for a sample depends on its index alone, whoever fetches it and when."""
 
     def fetch_samples(original: Any, self: Any, index: Any) -> Any:
-        indices = index if self.auto_collation else [index]
+        indices = [*index] if self.auto_collation else [index]
         state = host_state()  # once for a batch: that of NumPy takes longer than small samples do
         outside, NOW.in_dataset = NOW.in_dataset, True
         try:
@@ -101,7 +102,8 @@ def fix_augmentation() -> None:
 
 def _sample(dataset: Any, index: Any, looked_at: bool) -> Any:
     """looked_at: whether it draws, as long as none is known to."""
-    seed_host(int(index) % 2**31 if hasattr(index, "__index__") else sum(repr(index).encode()))
+    number = _one_number(index)
+    seed_host(number % 2**31 if number is not None else sum(repr(index).encode()))
     before = host_state() if looked_at and not NOW.drawn else None
     sample = dataset[index]
     NOW.drawn = NOW.drawn or (before is not None and not _same_state(before, host_state()))
@@ -141,6 +143,8 @@ def watch_passes(most_steps: int, filling: Filling, readings: list[Reading]) -> 
         NOW.in_training = True
         if self._dataset_kind != _DatasetKind.Map:
             return index
+        if self._auto_collation:
+            index = [*index]  # a batch sampler may give a tensor, an array, a tuple
         if filling.ranks > 1 and isinstance(index, list):
             index = _filled(index, one, steps, filling, own=_makes_batches(self._index_sampler))
         if one.reading is None:
@@ -187,7 +191,16 @@ def _size(dataset: Any) -> int:
 
 def _number(index: Any) -> int:
     """The index of a sample; of one that is no number, a number that stands for it in every process."""
-    return int(index) if hasattr(index, "__index__") else -1 - zlib.crc32(repr(index).encode())
+    number = _one_number(index)
+    return number if number is not None else -1 - zlib.crc32(repr(index).encode())
+
+
+def _one_number(index: Any) -> int | None:
+    """An index as a number. A tensor of several has `__index__`, too, and raises."""
+    try:
+        return operator.index(index)
+    except TypeError:
+        return None
 
 
 def _makes_batches(sampler: Any) -> bool:
