@@ -91,3 +91,54 @@ def test_where_forward_passes_are_shared_it_stays() -> None:
     """All see whole batches."""
     before = script(loop=LOOP.format(loss="model(x).squeeze()"))
     assert "rt.squeeze" not in converted(before, Options(strategy="shared"))
+
+
+SAMPLES = """\
+for epoch in range(3):
+    for x, y in loader:
+        out = model(x)
+        loss = nn.functional.mse_loss(out, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {line}
+"""
+SHOWN = """\
+def shown(picture):
+    return picture.squeeze()
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(x[0].squeeze())",
+        "print(torch.squeeze(x[0]))",
+        "print(out[0].detach().cpu().squeeze())",
+        "print((x[0] - y[0]).squeeze())",
+        "print(out[0][None].squeeze())",
+        "picture = x[0]; print(picture.squeeze())",
+        "for row, label in zip(x, y): print(row.squeeze(), label.squeeze())",
+        "for i in range(len(x)): print(x[i].squeeze())",
+        "print(shown(x[0]), shown(out[1].detach()))",
+    ],
+)
+def test_of_one_sample_of_a_batch(line: str) -> None:
+    """Its first dimension is none of samples: `x[0]` has the same form in a share as in the batch."""
+    before = script(imports=IMPORTS + SHOWN, loop=SAMPLES.format(line=line))
+    assert "rt.squeeze" not in converted(before)
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("print((x - x[0]).squeeze())", "rt.squeeze((x - x[0]))"),
+        ("picture = x[0] if epoch else x; print(picture.squeeze())", "rt.squeeze(picture)"),
+        ("picture, label = x, y[0]; print(picture.squeeze())", "rt.squeeze(picture)"),
+        ("print(shown(x[0]), shown(x))", "rt.squeeze(picture)"),
+    ],
+)
+def test_of_more_than_one_sample(line: str, after: str) -> None:
+    assert after in converted(script(imports=IMPORTS + SHOWN, loop=SAMPLES.format(line=line)))

@@ -39,7 +39,7 @@ def _is_a_view(call: cst.Call) -> bool:
 def _given(facts: Facts, module: Module, read: cst.Name) -> Iterator[_Place]:
     for binding in module.flow(read).reaching(read) or _at_the_top(module, read):
         if isinstance(binding, cst.Param):
-            yield from _arguments(facts, module, binding)
+            yield from given_to(facts, module, binding)
         holder = module.parents.get(binding)
         assigned = module.parents.get(holder) if isinstance(holder, cst.AssignTarget) else holder
         if isinstance(assigned, (cst.Assign, cst.AnnAssign)) and assigned.value is not None:
@@ -51,7 +51,8 @@ def _at_the_top(module: Module, read: cst.Name) -> list[cst.CSTNode]:
     return module.flow(module.tree.body[0]).bindings(module.tree, read.value) if module.tree.body else []
 
 
-def _arguments(facts: Facts, module: Module, parameter: cst.Param) -> Iterator[_Place]:
+def given_to(facts: Facts, module: Module, parameter: cst.Param) -> Iterator[_Place]:
+    """What the calls of its function that are seen give a parameter."""
     function = module.function(parameter.name)
     if not isinstance(function, (cst.FunctionDef, cst.Lambda)):
         return

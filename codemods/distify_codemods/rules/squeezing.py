@@ -9,6 +9,7 @@ from distify_codemods.allocation import Const, Obj
 from distify_codemods.batches import loaders_of
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.decisions.loaders_of_one import of_one_sample
+from distify_codemods.decisions.single_samples import is_one_sample
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.libraries.torch_tensors import SQUEEZES
 from distify_codemods.objects import Setting
@@ -36,8 +37,10 @@ def run(context: Context) -> bool:
         for node in module.nodes:
             batch = _squeezed(context, node) if isinstance(node, cst.Call) else None
             value = context.facts.value(batch) if batch is not None else NOTHING
-            if not isinstance(node, cst.Call) or not _is_share(value, dealt):
+            if not isinstance(node, cst.Call) or batch is None or not _is_share(value, dealt):
                 continue
+            if is_one_sample(context.facts, module, batch):
+                continue  # its first dimension is none of samples
             if context.editable(module, node, "a batch is squeezed"):
                 found = True
                 rewrite = _squeezing(context.rt(module), _DIMENSIONS[value.scale])
