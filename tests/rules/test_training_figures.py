@@ -54,6 +54,32 @@ def test_summed_after_the_loop(start: str, count: str, names: str) -> None:
     assert converted(before) == distributed(loop=counting(start, count, after, TOLD), prints=True)
 
 
+BOTH = "kept.append((guess > y).flatten().tolist()); right += (guess > y).sum().item()"
+
+
+@pytest.mark.parametrize(
+    ("loader", "which"),
+    [
+        ("DataLoader(data, batch_size=8, shuffle=True)", "the last batch"),
+        ("DataLoader(data, batch_size=8, shuffle=True, drop_last=False)", "the last batch"),
+        ("DataLoader(data, batch_sampler=[[1, 2, 3], [4, 5, 6]])", "a batch"),
+        ("DataLoader(data, batch_size=8, shuffle=True, drop_last=True)", ""),
+    ],
+)
+def test_samples_that_count_twice_are_told_of_sums_and_entries(loader: str, which: str) -> None:
+    """An accuracy over the size of the data set may be more than 1, and there may be more entries than samples."""
+    loop = counting("    right, kept = 0, []\n", BOTH, "    print(right / len(data), len(kept))\n")
+    told = [
+        one.message for one in findings("METRIC01", script(loader=f"loader = {loader}\n", loop=loop), Level.APPLIED)
+    ]
+    count = f", and samples that stand in {which} twice count twice: the size of the data set counts them once"
+    entries = f", with those that stand in {which} twice"
+    assert told == [
+        f"right summed over the ranks after the training loop{count if which else ''}",
+        f"kept for the global batch: the entries of all ranks{entries if which else ''}",
+    ]
+
+
 def test_means_of_batches_are_averaged_after_the_loop() -> None:
     before = script(loop=counting("    total = 0.0\n", "total += loss.item()", "    print(total / len(loader))\n"))
     after = "    total = rt.all_reduce_mean(total)\n    print(total / len(loader))\n"

@@ -13,8 +13,10 @@ from distify_codemods.libraries import guarded
 from distify_codemods.objects import Class, Function, Local
 from distify_codemods.rules.base import Context, call_of, instead
 from distify_codemods.rules.early import TELLING, may_be_early
+from distify_codemods.rules.training_data import repeats_in
 
 _WHAT = "training figures are kept"
+_TWICE = ", with those that stand in {} twice"
 _MET = (Putting.MEAN, Putting.SUM)
 _CODE = (Ref, Local, Function, Class)
 
@@ -24,7 +26,8 @@ def write(context: Context, kept: Sequence[Averaging]) -> None:
     for deferral in context.decisions.deferrals:
         _defer(context, deferral)
     for one in average(context, [one for one in kept if one.node not in later], _WHAT, _each):
-        context.applied(one.why, one.module, one.node)
+        twice = repeats_in(context) if one.how is not Putting.MEAN else ""
+        context.applied(one.why + (_TWICE.format(twice) if twice else ""), one.module, one.node)
 
 
 def average(

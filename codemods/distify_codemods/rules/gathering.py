@@ -6,10 +6,9 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.base import Joining, Layout, Sharding
-from distify_codemods.decisions.dealing import makes_own_batches
 from distify_codemods.rules.base import Context, Rule, call_of
 from distify_codemods.rules.examples import Example, LeftAlone
-from distify_codemods.rules.training_data import may_end_short
+from distify_codemods.rules.training_data import repeats_in
 
 CODE = "GATHER01"
 _WHY = "the loss relates samples to each other: all ranks need all of them"
@@ -56,18 +55,16 @@ def _join(context: Context, joining: Joining) -> None:
 
 def _tell_of_copies(context: Context, joining: Joining) -> None:
     """Batches of a batch size may only end with one that does not divide; those of a batch sampler may each be such."""
-    training = [one for one in context.decisions.loaders if one.sharding is Sharding.TRAINING]
-    if any(makes_own_batches(loader) for one in training for loader in one.loaders):
-        which, never = "a batch", "where each batch divides"
-    elif any(map(may_end_short, training)):
-        which, never = "the last batch", "with `drop_last=True`"
-    else:
+    if not any(one.sharding is Sharding.TRAINING for one in context.decisions.loaders):
         return
-    context.advice(
-        f"where {which} does not divide by the ranks, some of its samples stand in it twice: a loss that relates "
-        f"samples to each other sees copies, as in no batch of one process; {never} none",
-        joining.module, joining.statement,
-    )  # fmt: skip
+    which = repeats_in(context)
+    never = "with `drop_last=True`" if which == "the last batch" else "where each batch divides"
+    if which:
+        context.advice(
+            f"where {which} does not divide by the ranks, some of its samples stand in it twice: a loss that relates "
+            f"samples to each other sees copies, as in no batch of one process; {never} none",
+            joining.module, joining.statement,
+        )  # fmt: skip
 
 
 def _options(context: Context, joining: Joining, layout: Layout) -> str:

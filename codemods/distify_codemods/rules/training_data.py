@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import libcst as cst
 
 from distify_codemods import arguments, tree
@@ -101,6 +103,18 @@ def may_end_short(decision: LoaderDecision) -> bool:
     """Whether the last batch of a pass may hold fewer samples than the others."""
     told = [one.arguments.get("drop_last", PARAMETERS.index("drop_last")) for one in decision.loaders]
     return any(one is None or one.constant() is not True for one in told)
+
+
+def repeats_in(context: Context, loaders: Collection[External] = ()) -> str:
+    """In which batches of training samples may stand twice, of these loaders or of all; empty: in none.
+
+    Those that are cut by hand are filled up, too.
+    """
+    training = [one for one in context.decisions.loaders if one.sharding is Sharding.TRAINING]
+    found = [one for one in training if not loaders or any(each.obj in loaders for each in one.loaders)]
+    if any(makes_own_batches(loader) for one in found for loader in one.loaders):
+        return "a batch"
+    return "the last batch" if not found or any(map(may_end_short, found)) else ""
 
 
 _KEPT = "the global batch stays as it is"
