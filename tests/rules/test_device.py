@@ -409,6 +409,46 @@ def test_a_device_of_a_tensor_is_seen(line: str) -> None:
     assert len(findings("DEVICE01", before, Level.NOT_NEEDED)) == 1
 
 
+WITH_BUFFERS = """\
+class Net(nn.Module):
+    def __init__(self, settings=None):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+        self.register_buffer("steps", torch.arange(4.0))
+        self.register_buffer(name="more", tensor=None, persistent=False)
+
+    def forward(self, x):
+        {line}
+        return self.layer(x + steps)
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "steps = torch.arange(4, device=self.steps.device)",
+        "steps = self.layer.bias.new_ones(4).to(self.more.device)",
+        "device = self.steps.device if hasattr(self, 'steps') else None; steps = torch.arange(4, device=device)",
+        "kept = self.steps; steps = torch.arange(4, device=kept.device)",
+        "steps = torch.arange(4, device=self.layer.weight.device)",
+    ],
+)
+def test_a_device_of_a_buffer_is_that_of_a_tensor(line: str) -> None:
+    """Which is where the model is put, and has its number: there is nothing to take off."""
+    before = script(model=WITH_BUFFERS.format(line=line))
+    assert "device_kind" not in converted(before)
+    assert findings("DEVICE01", before, Level.APPLIED) == []
+
+
+@pytest.mark.parametrize("device", ["self.device", "self.other.device", "self.steps_of.device"])
+def test_a_device_that_an_object_is_never_seen_to_get_may_be_a_name(device: str) -> None:
+    line = f"steps = torch.arange(4, device={device})"
+    assert f"device=rt.device_kind({device})" in converted(script(model=WITH_BUFFERS.format(line=line)))
+
+
 @pytest.mark.parametrize(
     "device",
     [

@@ -10,11 +10,13 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj, Ref
+from distify_codemods.answers import answered_once
 from distify_codemods.arguments import bound
 from distify_codemods.command_line import declarations, integers
 from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
 from distify_codemods.inside import core, root
-from distify_codemods.libraries import checkpoints, devices
+from distify_codemods.libraries import checkpoints, devices, torch_nn
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Instance, Method, Sequence, Setting
@@ -72,7 +74,9 @@ def _is_not_seen(context: Context, event: Event, node: cst.BaseExpression) -> bo
     value = context.facts.value(node)
     if value.number or (event.name == devices.DEVICE and not value.objs):
         return True  # a number, if nothing else: of a list of GPUs that was read out of a text
-    return any(_is_read(obj) for part in _giving(context, event, node) for obj in context.facts.value(part).objs)
+    return any(
+        _is_read(context.facts, obj) for part in _giving(context, event, node) for obj in context.facts.value(part).objs
+    )
 
 
 def is_edited(context: Context, event: Event, node: cst.CSTNode) -> bool:
@@ -207,12 +211,12 @@ def _has_no_number(event: Event) -> bool:
     return bool(known) and all(isinstance(one, str) and not one.startswith("cuda:") for one in known)
 
 
-def _is_read(obj: Obj) -> bool:
+def _is_read(facts: Facts, obj: Obj) -> bool:
     """Whether it comes out of such a thing, or of a library of which nothing is known: a configuration's entry."""
     if isinstance(obj, Method) and obj.name == "dtype":
         return False
     if isinstance(obj, Method) and obj.name == "device" and _is_kept_by_its_owner(obj):
-        return True
+        return not _is_of_a_buffer(facts, obj)
     obj = root(obj)
     while isinstance(obj, External) and obj.whole is not None:
         obj = core(obj.whole)
@@ -227,3 +231,22 @@ def _is_kept_by_its_owner(method: Method) -> bool:
     if owner is method:
         return held is None or (held.scale is Scale.CONST and not held.dims and not held.sources)
     return isinstance(owner, Instance) and owner.base is None
+
+
+def _is_of_a_buffer(facts: Facts, method: Method) -> bool:
+    """`self.steps.device`, of what a module has registered by that name: a tensor's own device, with its number."""
+    held = method.receiver.objs if method.receiver is not None else ()
+    named = [(one.name, root(one)) for one in held if isinstance(one, Method)]
+    return bool(named) and all(name in _registered(facts).get(owner, ()) for name, owner in named)
+
+
+@answered_once
+def _registered(facts: Facts) -> dict[Obj, set[object]]:
+    """The names of each object's buffers, as far as they are seen."""
+    found: dict[Obj, set[object]] = {}
+    for event in facts.of_kind(Kind.METHOD):
+        if event.name == torch_nn.REGISTERS_BUFFER:
+            name = (event.arguments.get("name", 0) or Value()).constant()
+            for obj in event.receiver.objs:
+                found.setdefault(core(obj), set()).add(name)
+    return found
