@@ -298,11 +298,71 @@ def test_outputs_of_batches_in_another_order_are_not_gathered(option: str, share
     assert converted(evaluating(OUTPUTS, other)).count("rt.gather_batch(") == shares
 
 
-def test_two_loops_over_one_loader_that_need_different_ways() -> None:
-    """A loader has one sampler: both loops take the same way, or both see everything."""
-    after = converted(evaluating(SUMS + OUTPUTS))
+KEPT = """\
+model.eval()
+kept = []
+with torch.no_grad():
+    for x, y in other:
+        kept.extend(model(x).argmax(1).tolist())
+print(len(kept))
+"""
+
+
+@pytest.mark.parametrize("other", [KEPT, OUTPUTS])
+@pytest.mark.parametrize("first", [True, False])
+def test_two_loops_over_one_loader_that_need_different_ways(other: str, first: bool) -> None:
+    """A loader has one sampler: who does not go by it sees all samples there, and the other loop goes in shares."""
+    whole = past_the_wrap(other).replace("in other:", "in rt.whole_loader(other):")
+    before, after = (SUMS + other, SUMMED + whole) if first else (other + SUMS, whole + SUMMED)
+    assert converted(evaluating(before)) == evaluated(after)
+
+
+def test_who_evaluates_whole_is_said_of_the_loop_that_does() -> None:
+    before = evaluating(SUMS + KEPT)
+    [told] = findings("EVAL01", before, Level.ADVICE)
+    assert told.place is not None
+    assert told.place.line == before.splitlines().index("    for x, y in other:", line_of(before, "kept = []")) + 1
+    assert told.message.endswith(f"no faster: line {line_of(before, 'kept.extend')} keeps something of each batch")
+
+
+@pytest.mark.parametrize(
+    ("other", "beside"),
+    [
+        (OTHER.replace("16", "16, shuffle=True"), ""),  # seen in another order than that of the data set
+        (OTHER, "import strange\nstrange.look(other)\n"),
+    ],
+)
+def test_two_loops_of_which_none_can_be_shared_beside_the_other(other: str, beside: str) -> None:
+    """Then both are whole, and of the one in which nothing stands in the way it is said which one does."""
+    before = evaluating(f"{beside}{SUMS}{KEPT}", other)
+    after = converted(before)
     assert "all_reduce_sum" not in after
-    assert after.count("gather_batch") == (2 if "ShardedBatchSampler" in after else 0)
+    assert "UnpaddedSampler" not in after
+    keeps = f"line {line_of(before, 'kept.extend')} keeps something of each batch"
+    loop = before.splitlines().index("    for x, y in other:", line_of(before, "kept = []")) + 1
+    summed, kept = (one.message.partition("no faster: ")[2] for one in findings("EVAL01", before, Level.ADVICE))
+    assert summed == f"the loop at train.py:{loop} goes over its loader, too: {keeps}"
+    assert keeps in kept
+
+
+IN_A_FUNCTION = """def evaluate(loader):
+    kept = []
+    for x, y in loader:
+        kept.extend(model(x).argmax(1).tolist())
+    return kept
+
+
+model.eval()
+with torch.no_grad():
+    print(len(evaluate(other)), len(evaluate(more)))
+"""
+
+
+def test_a_loop_that_sees_all_of_several_loaders_of_which_one_is_dealt_out() -> None:
+    more = OTHER.replace("other", "more")
+    after = converted(evaluating(SUMS + IN_A_FUNCTION, OTHER + more))
+    assert UNPADDED + more in after
+    assert "    for x, y in rt.whole_loader(loader):\n" in after
 
 
 COUNTED = """\

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions.optimizer_rules import ScalingRule
 from distify_codemods.events import Event
@@ -457,6 +458,12 @@ class Decisions:
             if any(one.obj is loader for one in decision.others):
                 return decision.otherwise
         return Sharding.REPLICATED
+
+    def dealt_in(self, loop: BatchLoop) -> set[Sharding]:
+        """How the batches that a loop takes are dealt out: as their loaders' are, or as it is asked to there."""
+        over = set(tree.walk(loop.node.iter)) if isinstance(loop.node, cst.For) else set()
+        seen = {view.sharding for view in self.views if view.node in over}
+        return seen or {self.sharding_of(loader) for loader in loop.loaders}
 
 
 def path(event: Event, frame: object) -> list[cst.CSTNode]:

@@ -12,7 +12,6 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.base import Blocked, Decisions, Gathering, Reduction, Sharding
-from distify_codemods.facts import BatchLoop
 
 _TOLD = "what is right here in one call is wrong in another"
 _FIX = "write a function of its own for each"
@@ -42,17 +41,10 @@ def _parts(decisions: Decisions, node: cst.CSTNode) -> bool:
     way = Sharding.SUMS if summed else Sharding.GATHERED
     contexts = [loop for loop in decisions.facts.loops if loop.node is node and not loop.trains]
     met_alone = any(one.node in tree.walk(node) for one in decisions.averages) and way is Sharding.SUMS
-    return met_alone or any(dealt is not way for loop in contexts for dealt in _dealt(decisions, loop))
+    return met_alone or any(dealt is not way for loop in contexts for dealt in decisions.dealt_in(loop))
 
 
 def _written(one: Reduction | Gathering) -> tuple[object, ...]:
     if isinstance(one, Reduction):
         return one.names, one.when, one.loader, one.means
     return one.statement, one.names, one.loader
-
-
-def _dealt(decisions: Decisions, loop: BatchLoop) -> Iterator[Sharding]:
-    """How the batches that it takes are dealt out: as their loader's are, or as it is asked to there."""
-    over = set(tree.walk(loop.node.iter)) if isinstance(loop.node, cst.For) else set()
-    seen = [view.sharding for view in decisions.views if view.node in over]
-    yield from seen or (decisions.sharding_of(loader) for loader in loop.loaders)

@@ -7,12 +7,14 @@ import libcst as cst
 from distify_codemods.allocation import Const
 from distify_codemods.decisions import dealing, evaluation, views
 from distify_codemods.decisions.base import Decisions, Gathering, LoaderDecision, Reduction, Sharding
+from distify_codemods.decisions.names import loader_node
 from distify_codemods.decisions.training import by_call
 from distify_codemods.events import Kind
 from distify_codemods.facts import BatchLoop, Facts, Loader, loaders_iterated
 from distify_codemods.inside import to_library
 from distify_codemods.libraries.torch_data import HOW_SOON, LOADERS
 from distify_codemods.objects import External, Passing
+from distify_codemods.records import dataclass
 from distify_codemods.values import Value
 
 
@@ -50,23 +52,23 @@ def _decide_group(decisions: Decisions, loops: list[BatchLoop]) -> None:
     }  # fmt: skip
     twofold = _in_two_roles(facts, loops, [loader for loaders in calls.values() for loader in loaders])
     used = [one for loaders in calls.values() for one in loaders if any(one.obj in loop.loaders for loop in loops)]
-    way, why = _way(facts, loops, used, twofold)
-    if isinstance(way, str):
-        decisions.replicated += tuple((loop, _said_of(loop, loops, why)) for loop in loops)
-        sharding = Sharding.REPLICATED
-    elif all(isinstance(one, Reduction) for one in way):
-        decisions.reductions += tuple(one for one in way if isinstance(one, Reduction))
-        sharding = Sharding.SUMS
-    else:
-        decisions.gatherings += tuple(one for one in way if isinstance(one, Gathering))
-        sharding = Sharding.GATHERED
+    way = _way(facts, loops, used, twofold)
+    decisions.replicated += tuple(way.whole)
+    decisions.reductions += tuple(one for one in way.done if isinstance(one, Reduction))
+    decisions.gatherings += tuple(one for one in way.done if isinstance(one, Gathering))
+    dealt = {loader for one in way.done for loader in one.loop.loaders}
     for node, loaders in calls.items():
         others = tuple(loader for loader in loaders if loader.obj not in training)
+        shares = any(loader.obj in dealt for loader in loaders)
         if others:
-            decisions.loaders += (LoaderDecision(node, others[0].made.module, sharding, others, why),)
+            sharding = way.sharding if shares else Sharding.REPLICATED
+            decisions.loaders += (LoaderDecision(node, others[0].made.module, sharding, others, way.why),)
+    done = {one.loop.node for one in way.done}
     for loop in loops:
-        if set(loop.loaders) & training:
-            views.decide_view(decisions, loop, sharding)
+        if loop.node not in done and any(decisions.sharding_of(one) is not Sharding.REPLICATED for one in loop.loaders):
+            views.decide_view(decisions, loop, Sharding.REPLICATED)
+        elif set(loop.loaders) & training:
+            views.decide_view(decisions, loop, way.sharding if loop.node in done else Sharding.REPLICATED)
 
 
 def _in_two_roles(facts: Facts, loops: list[BatchLoop], loaders: list[Loader]) -> str:
@@ -78,17 +80,34 @@ def _in_two_roles(facts: Facts, loops: list[BatchLoop], loaders: list[Loader]) -
     return f"line {made.module.place(made.node).line} makes the training loader as well" if made is not None else ""
 
 
-def _way(
-    facts: Facts, loops: list[BatchLoop], loaders: list[Loader], twofold: str
-) -> tuple[list[Reduction | Gathering] | str, str]:
-    """The best way for all of the loops, and why; "replicated" where none is right for each of them.
+@dataclass(frozen=True)
+class _Way:
+    """How loops that are decided together are: some in shares, in one and the same way, the others whole, and why."""
+
+    done: tuple[Reduction | Gathering, ...]
+    whole: tuple[tuple[BatchLoop, str], ...]
+    why: str
+
+    @property
+    def sharding(self) -> Sharding:
+        if not self.done:
+            return Sharding.REPLICATED
+        return Sharding.SUMS if isinstance(self.done[0], Reduction) else Sharding.GATHERED
+
+
+_Tried = tuple[list[BatchLoop], list[Reduction | Gathering | evaluation.Refusal]]
+
+
+def _way(facts: Facts, loops: list[BatchLoop], loaders: list[Loader], twofold: str) -> _Way:
+    """The best way for all of the loops; where none is right for each of them, one for some, or all see all samples.
 
     `twofold`: what serves training as well, whose batches cannot be split.
     """
     reason = _never(facts, loops, loaders)
     if reason:
-        return "replicated", reason
-    reasons: list[str] = []
+        return _Way((), tuple((loop, _said_of(loop, loops, reason)) for loop in loops), reason)
+    everything: list[_Tried] = []
+    some: _Way | None = None
     for try_out, why in (
         (_sums, "every value that leaves the loop is a sum over samples"),
         (_gathers, "what the model returns is gathered before it is used"),
@@ -96,12 +115,63 @@ def _way(
         tried = [try_out(facts, loop, loops, loaders) for loop in loops]
         ways = [one for one in tried if not isinstance(one, evaluation.Refusal)]
         if twofold and try_out is _gathers:
-            reasons = [twofold] if len(ways) == len(tried) else reasons
+            if len(ways) == len(tried) and some is None:
+                return _Way((), tuple((loop, twofold) for loop in loops), twofold)
             break
         if len(ways) == len(tried):
-            return ways, why
-        reasons += [one.why for one in tried if isinstance(one, evaluation.Refusal)]
-    return "replicated", "; ".join(dict.fromkeys(reasons))
+            return _Way(tuple(ways), (), why)
+        everything.append((loops, tried))
+        some = some or _some(facts, loops, tried, loaders, why)
+    if some is not None:
+        return some
+    told = tuple((loop, _why_whole(loop, everything)) for loop in loops)
+    return _Way((), told, "; ".join(dict.fromkeys(why for _, why in told)))
+
+
+def _some(
+    facts: Facts,
+    loops: list[BatchLoop],
+    tried: list[Reduction | Gathering | evaluation.Refusal],
+    loaders: list[Loader],
+    why: str,
+) -> _Way | None:
+    """Shares for those that this is right for; the others see the same loader whole, where that is the same to them."""
+    refused = _refused(loops, tried)
+    done = [one for one in tried if not isinstance(one, evaluation.Refusal) and one.loop.node not in refused]
+    dealt = {loader for one in done for loader in one.loop.loaders}
+    lines = {loader.call for loader in loaders if loader.obj in dealt}
+    whole = [loop for loop in loops if loop.node in refused]
+    seen = {loader for loop in whole for loader in loop.loaders}
+    drawn = any(dealing.loader_draws(one) for one in loaders if one.call in lines and one.obj in seen)
+    trained = {loop.node for loop in facts.training_loops}
+    named = all(loop.passing is not None and loader_node(facts, loop.passing.iter) is not None for loop in whole)
+    if not done or drawn or not named or not trained.isdisjoint(refused) or views.given_away(facts, dealt):
+        return None
+    return _Way(tuple(done), tuple((loop, "; ".join(refused[loop.node])) for loop in whole), why)
+
+
+def _refused(
+    loops: list[BatchLoop], tried: list[Reduction | Gathering | evaluation.Refusal]
+) -> dict[cst.CSTNode, list[str]]:
+    """By loop as it is written, why not, in any of its contexts."""
+    found: dict[cst.CSTNode, list[str]] = {}
+    for loop, one in zip(loops, tried, strict=True):
+        if isinstance(one, evaluation.Refusal) and one.why not in found.setdefault(loop.node, []):
+            found[loop.node].append(one.why)
+    return found
+
+
+def _why_whole(loop: BatchLoop, everything: list[_Tried]) -> str:
+    """What keeps a loop from being shared; or which other one does, where nothing in itself does."""
+    refusals = [_refused(*tried) for tried in everything]
+    if all(loop.node in one for one in refusals):
+        return "; ".join(dict.fromkeys(why for one in refusals for why in one[loop.node]))
+    refused = next(one for one in refusals if loop.node not in one)
+    others = [one for one in everything[0][0] if one.node in refused]
+    other = min(others, key=lambda one: set(loop.loaders).isdisjoint(one.loaders))
+    place, why = other.module.place(other.node), "; ".join(refused[other.node])
+    same = not set(loop.loaders).isdisjoint(other.loaders)
+    return f"the loop at {place} {'goes over its loader, too' if same else 'is decided together with it'}: {why}"
 
 
 def _never(facts: Facts, loops: list[BatchLoop], loaders: list[Loader]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -46,10 +46,8 @@ def decide_other_uses(decisions: Decisions) -> None:
     for event in decisions.facts.of_kind(Kind.ATTRIBUTE):
         if _is_asked(decisions, event) and event.receiver_node is not None:
             _add(decisions, event, event.receiver_node, Sharding.REPLICATED)
-    for event in decisions.facts.of_kind(Kind.CALL, Kind.METHOD):
-        if any(isinstance(obj, (Mapping, Sequence)) for obj in event.receiver.objs):
-            continue
-        if not event.name.startswith(_HARMLESS) and any(_is_sharded(decisions, one) for one in event.arguments.all()):
+    for event in _given_away(decisions.facts):
+        if any(_is_sharded(decisions, one) for one in event.arguments.all()):
             _block(
                 decisions,
                 Blocked(
@@ -60,6 +58,19 @@ def decide_other_uses(decisions: Decisions) -> None:
                     "give it a loader of its own",
                 ),
             )
+
+
+def given_away(facts: Facts, loaders: Collection[External]) -> bool:
+    """Whether a library is given one of these, of which nothing is known that it does with it."""
+    given = (value for event in _given_away(facts) for value in event.arguments.all())
+    return any(loader in loaders for value in given for loader in loaders_iterated(value))
+
+
+def _given_away(facts: Facts) -> Iterator[Event]:
+    for event in facts.of_kind(Kind.CALL, Kind.METHOD):
+        held = any(isinstance(obj, (Mapping, Sequence)) for obj in event.receiver.objs)
+        if not held and not event.name.startswith(_HARMLESS):
+            yield event
 
 
 def beside_training(facts: Facts) -> frozenset[cst.CSTNode]:

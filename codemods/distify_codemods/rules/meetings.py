@@ -155,7 +155,7 @@ def _meetings(context: Context) -> Iterator[tuple[Module, cst.CSTNode, bool, boo
         yield event.module, event.node, False, False
     yield from ((module, node, False, False) for module, node in _shared_passes(context))
     for loop in context.facts.evaluation_loops:
-        if any(context.decisions.sharding_of(one) in (Sharding.SUMS, Sharding.GATHERED) for one in loop.loaders):
+        if context.decisions.dealt_in(loop) & {Sharding.SUMS, Sharding.GATHERED}:
             yield loop.module, loop.node, False, False
 
 

@@ -11,5 +11,5 @@ from distify_codemods.rules.base import Context
 def in_unequal_turns(context: Context, loops: frozenset[cst.CSTNode]) -> bool:
     """Whether one of these is an evaluation loop, of which ranks may have unequal numbers of batches."""
     sums = {loop.node for loop in context.facts.evaluation_loops
-            if any(context.decisions.sharding_of(loader) is Sharding.SUMS for loader in loop.loaders)}  # fmt: skip
+            if Sharding.SUMS in context.decisions.dealt_in(loop)}  # fmt: skip
     return not sums.isdisjoint(loops)
