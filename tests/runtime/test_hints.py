@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from distify_runtime.trace.hints import about_parting, about_steps
@@ -27,6 +29,44 @@ def test_random_numbers_that_nothing_seeds_come_first(step: int) -> None:
     hint = about_parting(original, [ours, ours], step)
     assert hint.startswith("albumentations may draw random numbers of its own")
     assert "albumentations" not in about_parting(run(0.9, 0.8), [ours, ours], step)
+
+
+AUGMENTS = "if random.random() < 0.5:"
+
+
+def drawing(counts: list[int], place: str = "train.py:9") -> list[tuple[int, str, str, int]]:
+    return [(step, place, AUGMENTS, count) for step, count in enumerate(counts, 1)]
+
+
+def parting(original: list[int], *ranks: list[int]) -> str:
+    """The hint about a first step that is another one, where a line draws so many single numbers in each step."""
+    theirs = replace(run(0.9, 0.8), singles=drawing(original))
+    ours = [replace(run(0.7, 0.6, inputs=4), singles=drawing(counts, "train_dist.py:12")) for counts in ranks]
+    other = torch.tensor([0.7, 0.9], dtype=torch.float64)
+    for one in ours:
+        one.steps[0] = (0, other)
+    return about_parting(theirs, ours, 1)
+
+
+@pytest.mark.parametrize(("original", "ranks"), [([8], ([4], [4])), ([8, 8], ([4, 4], [4, 4])), ([9], ([5], [4]))])
+def test_numbers_that_are_drawn_for_each_sample_cannot_be_compared(original: list[int], ranks: list[list[int]]) -> None:
+    hint = parting(original, *ranks)
+    assert hint.startswith(f"a number is drawn for each sample at train.py:9 (`{AUGMENTS}`)")
+    assert "cannot be compared" in hint
+
+
+@pytest.mark.parametrize(
+    ("original", "ranks"),
+    [
+        ([1], ([1], [1])),  # one for the batch
+        ([8], ([8], [8])),  # all ranks have the whole batch
+        ([8], ([8], [0])),  # one rank draws for all
+        ([0, 8], ([0, 4], [0, 4])),  # later than the runs part
+        ([], ([], [])),
+    ],
+)
+def test_numbers_that_are_not_shared_out_are_no_reason(original: list[int], ranks: list[list[int]]) -> None:
+    assert parting(original, *ranks).startswith("other samples")
 
 
 def test_a_mistake_that_has_a_shape_is_that() -> None:

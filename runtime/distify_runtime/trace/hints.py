@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
@@ -59,7 +61,7 @@ def about_parting(original: Trace, ranks: Sequence[Trace], step: int) -> str:
             f"each rank trains on whole batches: divide the batch size by the {len(ranks)} ranks, and deal the "
             "samples out"
         )
-    drawn = _drawn_elsewhere(original)
+    drawn = _drawn_for_each_sample(original, ranks, step) or _drawn_elsewhere(original)
     if step == 1:
         return drawn or (
             "other samples (the training loader is not dealt out), BatchNorm with each rank's own statistics, or a "
@@ -73,6 +75,33 @@ def about_parting(original: Trace, ranks: Sequence[Trace], step: int) -> str:
         "something that happens at this step and not before: a new pass, a last batch, a decision, a schedule, or "
         "gradients that are not clipped here: where they are, it is hidden that they are summed over ranks"
     )
+
+
+def _drawn_for_each_sample(original: Trace, ranks: Sequence[Trace], step: int) -> str:
+    """The line of which each rank has drawn its share by then: a number for each of its own samples."""
+    wanted, *got = [_singles(trace, step) for trace in (original, *ranks)]
+    shared = [line for line, count in wanted.items() if _is_shared_out(count, [own[line] for own in got])]
+    if not shared:
+        return ""
+    most = max(shared, key=lambda line: wanted[line])
+    place = next(where for _, where, line, _ in original.singles if line == most)
+    return (
+        f"a number is drawn for each sample at {place} (`{most}`), which each rank draws by itself for its own "
+        "samples: what is made of them cannot be compared. Take out what is drawn so, and compare once more"
+    )
+
+
+def _singles(trace: Trace, step: int) -> Counter[str]:
+    """By what stands in the line: the original and the ranks may have it at another place."""
+    found = Counter[str]()
+    for number, _, line, count in trace.singles:
+        found[line] += count if number <= step else 0
+    return found
+
+
+def _is_shared_out(wanted: int, got: Sequence[int]) -> bool:
+    """Whether ranks have drawn parts of as many numbers, each at least some, and none nearly as many."""
+    return len(got) > 1 and min(got) > 0 and max(got) <= wanted / math.sqrt(len(got))
 
 
 def _drawn_elsewhere(original: Trace) -> str:

@@ -15,6 +15,8 @@ class Moment:
     each_sample: bool = False  # noise is drawn for each sample, and not one row for all
     initialising: int = 0  # calls of `torch.nn.init` that are under way
     drawn: bool = False  # something was, or would have been, that may be noise for samples
+    #: Single numbers that may be for one sample each: how many, by the step, the line's place, and what stands there.
+    singles: dict[tuple[int, str, str], int] = field(default_factory=dict)
     workers: bool = False  # a loader has asked for some
     loss: float = nan  # of which gradients have been taken since the last step, all together
     mixed: bool = False  # the script has asked for mixed precision

@@ -9,8 +9,12 @@ a script chooses by itself, weights.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import linecache
 import random
+import sys
+import traceback
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,6 +31,7 @@ from distify_runtime.shared.region import current, is_comparing
 from distify_runtime.trace.draws import PYTHON
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.precision import handle
+from distify_runtime.watch import frames
 
 _DROPOUTS = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
 _ATEN_DROPOUTS = (
@@ -37,6 +42,8 @@ _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _FILL = {Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.bernoulli_, Tensor.exponential_, Tensor.log_normal_}
 _MAKE = {torch.randn: torch.randn, torch.rand: torch.rand, torch.randn_like: torch.randn, torch.rand_like: torch.rand}
 _MOST_DROPOUTS = 20
+_MOST_SINGLES = 1000  # lines of steps
+_is_of_script = functools.cache(frames.is_of_script)
 _STEP = 1009  # draws of a step that are told apart
 
 
@@ -104,7 +111,21 @@ def same_noise(each_sample: bool = False) -> None:
 def _noted(original: Any, *args: Any, **kwargs: Any) -> Any:
     """A number by itself, which is left to the script."""
     NOW.drawn |= NOW.draws_noise
+    _note_single()
     return original(*args, **kwargs)
+
+
+def _note_single() -> None:
+    """Which line draws one number, for a batch or for one of its samples: how often it does in a step tells which."""
+    if not NOW.draws_noise or is_comparing():
+        return
+    for frame, line in traceback.walk_stack(sys._getframe(1)):
+        file = frame.f_code.co_filename
+        if _is_of_script(file):
+            key = NOW.steps + 1, f"{frames.shown(file)}:{line}", linecache.getline(file, line).strip()
+            if key in NOW.singles or len(NOW.singles) < _MOST_SINGLES:
+                NOW.singles[key] = NOW.singles.get(key, 0) + 1
+            return
 
 
 def _initialising(original: Any, *args: Any, **kwargs: Any) -> Any:
@@ -145,6 +166,8 @@ def _is_a_number(drawn: Tensor) -> bool:
 
 def _fill(func: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if _is_a_number(tensor):
+        if func is not Tensor.random_ or tensor.dim() > 0:  # a seed
+            _note_single()
         return func(tensor, *args, **kwargs)  # type: ignore[no-any-return]
     kwargs.pop("generator", None)
     given = [one[:1].cpu() if isinstance(one, Tensor) and one.dim() == tensor.dim() else one for one in args]
@@ -159,6 +182,7 @@ def _make(func: Any, *args: Any, **kwargs: Any) -> Tensor:
     state = torch.get_rng_state(), accelerators.random_state()
     made: Tensor = func(*args, **kwargs)
     if _is_a_number(made):
+        _note_single()
         return made
     torch.set_rng_state(state[0])
     accelerators.set_random_state(state[1])
@@ -226,6 +250,8 @@ def _sized(name: str, before: int) -> Callable[..., Any]:
         size = args[before] if len(args) > before else size
         NOW.drawn |= NOW.draws_noise
         shape = tuple(size) if isinstance(size, (tuple, list)) else () if size is None else (int(size),)
+        if not shape:
+            _note_single()
         if not shape or not NOW.draws_noise or is_comparing():
             return original(*args[:before], size=size, **kwargs)
         return _array(name, shape, *args[:before], size=_rows(shape), **kwargs)
@@ -236,6 +262,8 @@ def _sized(name: str, before: int) -> Callable[..., Any]:
 def _shaped(name: str) -> Callable[..., Any]:
     def draw(original: Any, *shape: int) -> Any:
         NOW.drawn |= NOW.draws_noise
+        if not shape:
+            _note_single()
         drawn = bool(shape) and NOW.draws_noise and not is_comparing()
         return _array(name, shape, *_rows(shape)) if drawn else original(*shape)
 

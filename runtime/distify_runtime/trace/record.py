@@ -122,6 +122,7 @@ class Record:
             "filled": self._filling.filled,
             "group_left_open": _is_group_open() and not self.is_cut,
             "drawn": NOW.drawn,
+            "singles": [(*line, count) for line, count in NOW.singles.items()],
             "mixed": NOW.mixed,
             "rounded": self.rounded,
             "workers": NOW.workers,

@@ -68,6 +68,8 @@ class Trace:
     own_draws: list[str] = field(default_factory=list)  # libraries in it that draw from random numbers of their own
 
     drawn: bool = False  # in training, something that may be noise for samples
+    #: Lines that draw a single number: the step, the place, what stands there, and how often in that step.
+    singles: list[tuple[int, str, str, int]] = field(default_factory=list)
     workers: bool = False  # a loader has asked for some
     mixed: bool = False  # the script has asked for mixed precision
     rounded: tuple[int, int] = (0, 0)  # calls of innermost modules in training: under autocast, and all

@@ -38,7 +38,7 @@ def last_of_script(stack: list[traceback.FrameSummary]) -> str:
 
 
 def _line_of_script(innermost_first: Iterable[tuple[str, int]]) -> str:
-    return next((f"{_shown(file)}:{line}" for file, line in innermost_first if is_of_script(file)), "")
+    return next((f"{shown(file)}:{line}" for file, line in innermost_first if is_of_script(file)), "")
 
 
 def here() -> str:
@@ -74,6 +74,7 @@ def raised(error: BaseException) -> str:
     return "\n".join(told)
 
 
-def _shown(file: str) -> str:
+def shown(file: str) -> str:
+    """A file as it is told: from the working folder on, if it lies there."""
     near = os.path.relpath(file)
     return file if near.startswith("..") else near
