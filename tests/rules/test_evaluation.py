@@ -345,6 +345,21 @@ def test_two_loops_of_which_none_can_be_shared_beside_the_other(other: str, besi
     assert keeps in kept
 
 
+PAIRS = """\
+kept = []
+with torch.no_grad():
+    for (x, y), (z, _) in zip(more, other):
+        kept.extend((model(x) - model(z)).tolist())
+print(len(kept))
+"""
+
+
+def test_two_loaders_that_one_loop_goes_over_are_both_whole_or_none() -> None:
+    after = converted(evaluating(SUMS + PAIRS, OTHER + OTHER.replace("other", "more")))
+    assert "UnpaddedSampler" not in after
+    assert "all_reduce_sum" not in after
+
+
 IN_A_FUNCTION = """def evaluate(loader):
     kept = []
     for x, y in loader:

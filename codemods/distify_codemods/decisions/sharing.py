@@ -144,10 +144,21 @@ def _some(
     seen = {loader for loop in whole for loader in loop.loaders}
     drawn = any(dealing.loader_draws(one) for one in loaders if one.call in lines and one.obj in seen)
     trained = {loop.node for loop in facts.training_loops}
-    named = all(loop.passing is not None and loader_node(facts, loop.passing.iter) is not None for loop in whole)
-    if not done or drawn or not named or not trained.isdisjoint(refused) or views.given_away(facts, dealt):
+    if (
+        not done
+        or drawn
+        or not all(_can_be_viewed(facts, loop) for loop in whole)
+        or not trained.isdisjoint(refused)
+        or views.given_away(facts, dealt)
+    ):
         return None
     return _Way(tuple(done), tuple((loop, "; ".join(refused[loop.node])) for loop in whole), why)
+
+
+def _can_be_viewed(facts: Facts, loop: BatchLoop) -> bool:
+    """Whether one expression has all that it loops over: of `zip(one, other)`, the one alone would be seen whole."""
+    node = loader_node(facts, loop.passing.iter) if loop.passing is not None else None
+    return node is not None and set(loop.loaders) <= set(loaders_iterated(facts.value(node)))
 
 
 def _refused(
