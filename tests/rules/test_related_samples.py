@@ -267,4 +267,4 @@ def test_parts_of_two_loaders_are_no_views_of_one_size() -> None:
     """A rank has as many rows of each as their batch sizes say."""
     setup = "more = DataLoader(TensorDataset(torch.randn(64, 4)), batch_size=16)\nmore = iter(more)\n"
     before = of_a_loader("(u,) = next(more)\nboth = model(torch.cat([x, u]))", setup, "both.std()")
-    assert "views=" not in converted(before, options=Options())
+    assert strategy(before) is Strategy.SHARED  # gathered, they would stand rank by rank

@@ -89,6 +89,8 @@ def _turned(name: str, tensor: Value, arguments: Arguments) -> Scale:
     scale, places = tensor.scale, [value.constant() for value in arguments.positional]
     if scale not in (S.SAMPLES, S.TURNED):
         return scale
+    if name == "transpose" and not places and tensor.dims < 2:
+        return S.UNKNOWN  # of one dimension it leaves it as it is
     moves = 0 in places or not places if name != "permute" else bool(places) and places[0] != 0
     other = S.TURNED if scale is S.SAMPLES else S.SAMPLES
     return other if name == "t" or moves else scale

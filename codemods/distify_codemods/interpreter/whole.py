@@ -68,11 +68,10 @@ def joined(machine: Machine, value: Value, parts: Value, node: cst.CSTNode) -> V
         return value
     layouts = any(isinstance(source, (Views, Regrouped)) for source in value.sources)
     uneven = layouts or _has_other_rows(parts) or not _are_of_one_share(_parts(parts))
-    mark = machine.made(Regrouped if uneven else Views, node)
-    if isinstance(mark, Views):
-        listed = parts.single()
-        mark.count = len(listed.items) if isinstance(listed, Sequence) and listed.items is not None else None
-    return value.adding([mark])
+    views = machine.made(Views, node)
+    listed = parts.single()
+    views.count = len(listed.items) if isinstance(listed, Sequence) and listed.items is not None else None
+    return value.adding([views, *([machine.made(Regrouped, node)] if uneven else [])])
 
 
 def beside(machine: Machine, value: Value, parts: Value, node: cst.CSTNode) -> Value:
