@@ -268,3 +268,97 @@ def test_parts_of_two_loaders_are_no_views_of_one_size() -> None:
     setup = "more = DataLoader(TensorDataset(torch.randn(64, 4)), batch_size=16)\nmore = iter(more)\n"
     before = of_a_loader("(u,) = next(more)\nboth = model(torch.cat([x, u]))", setup, "both.std()")
     assert strategy(before) is Strategy.SHARED  # gathered, they would stand rank by rank
+
+
+BANK = """\
+memory, seen = torch.randn(64, 4), torch.zeros(64)
+
+
+def update(memory, index, x):
+    {update}
+
+
+class Compared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, memory):
+        ctx.save_for_backward(x, y, memory)
+        ctx.memory = memory
+        return x @ memory.t()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y, bank = ctx.saved_tensors
+        grad = g @ bank
+        {backward}
+        return grad, None, None
+
+
+class Bank(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("memory", torch.randn(64, 4))
+
+    def forward(self, x, y):
+        return Compared.apply(x, y, self.memory)
+
+
+bank = Bank()
+embed = nn.Linear(1, 4)
+"""
+WRITE = "memory.index_copy_(0, index, x)"
+TURN = "i = y[:, 0].long()\no = embed(model(x))\n"
+AGAINST = f"{TURN}o = o @ memory.t()\n"
+
+
+def of_a_bank(turn: str, update: str = "pass", backward: str = "pass") -> str:
+    setup = BANK.replace("{update}", update.replace("\n", "\n    ")).replace("{backward}", backward)
+    return of_a_loader(turn, setup, "F.cross_entropy(o, i)")
+
+
+@pytest.mark.parametrize(
+    ("turn", "update", "backward"),
+    [
+        (f"{AGAINST}memory.index_copy_(0, i, x)", "", ""),
+        (f"{AGAINST}update(memory, i, x)", WRITE, ""),
+        (f"{AGAINST}update(x=x, memory=memory, index=i)", "memory[index] = 0.5 * memory[index] + 0.5 * x", ""),
+        (f"{AGAINST}update(memory.data, i, x)", f"memory = memory.view(64, 4)\n{WRITE}", ""),
+        (f"{AGAINST}other = memory\nother[i] = x", "", ""),
+        (f"{TURN}o = Compared.apply(o, i, memory)", "", "bank.index_copy_(0, y, x)"),
+        (f"{TURN}o = Compared.apply(o, i, memory)", "", "ctx.memory.index_copy_(0, y, x)"),
+        (f"{TURN}o = Compared.apply(o, i, memory)", WRITE, "update(bank, y, x)"),
+        (f"{TURN}o = bank(o, i)", "", "bank[y] = x"),
+    ],
+)
+def test_what_is_written_into_a_tensor_by_another_name_of_it(turn: str, update: str, backward: str) -> None:
+    """A parameter, an attribute, what autograd keeps for a backward pass: each rank would keep what is of its share."""
+    conversion = conversion_of(of_a_bank(turn, update or "pass", backward or "pass"), options=Options())
+    gathered = "what the models return is gathered: all ranks compute the loss of the whole batch"
+    seen = [one.message for one in conversion.findings]
+    assert gathered in seen or any("what earlier batches left behind" in one for one in seen)
+
+
+@pytest.mark.parametrize(
+    ("turn", "update", "backward"),
+    [
+        (AGAINST, "", ""),
+        (f"{AGAINST}update(memory, i, x)", f"memory = memory.clone()\n{WRITE}", ""),
+        (f"{AGAINST}update(torch.zeros(64, 4), i, x)", WRITE, ""),
+        (f"{AGAINST}mine = torch.zeros(64, 4)\nupdate(mine, i, x)", WRITE, ""),
+        (f"{AGAINST}update(memory[:2], i, x)", "rows = memory * 1\nrows[index] = x", ""),
+        (f"{AGAINST}update(memory, i, x)", "memory.mul_(0.9)", ""),
+        (f"{AGAINST}update(seen, i, x)", "memory.index_add_(0, index, x[:, 0])", ""),  # no loss depends on it
+        (f"{TURN}o = Compared.apply(o, i, memory)", "", "grad[x < 0] = 0"),
+        (f"{TURN}o = Compared.apply(o, i, memory)", "", "grad = grad * (x > 0) * ctx.memory.sum()"),
+        (f"{TURN}o = bank(o, i)", "", "bank = bank + 1"),
+    ],
+)
+def test_what_is_written_into_another_tensor(turn: str, update: str, backward: str) -> None:
+    conversion = conversion_of(of_a_bank(turn, update or "pass", backward or "pass"), options=Options())
+    assert conversion.strategy is Strategy.SHARDED
+    assert not [one for one in conversion.findings if one.code == "GATHER01" and one.level is Level.APPLIED]
+
+
+def test_gradients_of_weights_are_sums_over_samples() -> None:
+    own = OWN.format("x @ a", "g @ ctx.a.t(), x.t() @ g").replace(", None", "")
+    before = of_a_loader("x = Own.apply(x, torch.eye(4))", own)
+    assert strategy(before) is Strategy.SHARDED

@@ -46,6 +46,8 @@ class Frame:
     turns: dict[Turn, Frame] = field(default_factory=dict)
     parted: bool = False  # ranks may have left it, or one of its loops, at different times
     left: list[Fresh] = field(default_factory=list)  # what was set anew where it returned
+    caller: Frame | None = None
+    given: dict[str, cst.BaseExpression] = field(default_factory=dict)  # what the caller's text gives parameters
     number: int = field(default_factory=NUMBERS.__next__)
 
     @property

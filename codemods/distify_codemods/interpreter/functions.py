@@ -9,7 +9,17 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
-from distify_codemods.interpreter import definitions, frames, holding, library, pooling, repeated, sparing, summaries
+from distify_codemods.interpreter import (
+    definitions,
+    frames,
+    holding,
+    library,
+    other_names,
+    pooling,
+    repeated,
+    sparing,
+    summaries,
+)
 from distify_codemods.libraries import python, torch_optim
 from distify_codemods.objects import Arguments, Bound, External, Function, Mapping, Sequence, Suspended
 from distify_codemods.scale import PER_SAMPLE, Scale
@@ -133,6 +143,8 @@ def _activation(
     context = machine.frame.context.then(node)
     inner = frames.Frame(definition, function.module, context, function.closure, function=function)
     _bind_parameters(machine, inner, definition.params, arguments, receiver, node)
+    own = [one.name.value for one in (*definition.params.posonly_params, *definition.params.params)]
+    other_names.give(inner, machine.frame, own[receiver is not None :], arguments, node)
     return inner
 
 

@@ -33,6 +33,7 @@ from distify_codemods.interpreter import (
     ways,
 )
 from distify_codemods.interpreter.frames import CALLED, Frame, merge
+from distify_codemods.interpreter.other_names import Place
 from distify_codemods.interpreter.trial import NOTHING_TRIED, SPARING, Trial
 from distify_codemods.libraries import torch_data
 from distify_codemods.objects import Arguments, Class, Function
@@ -105,6 +106,7 @@ class Machine:
         self.interrupting = False  # what runs is called at a time of its own: see `interrupts`
         self.interrupted: Marks[Obj] = Marks()  # of libraries, that are set then
         self.set_at_any_time: dict[tuple[int, str], Value] = {}  # names, by their tables
+        self.named: dict[tuple[Obj, str], Place] = {}  # what attributes were given, by the text
         self.pending: dict[tuple[int, str], Frame] = {}  # names of tensors that something of a batch was written into
         self.unbound: Marks[str] = Marks()  # names that are asked for, or may be, before this turn has bound them
         self.passing: Table[tuple[Obj, str], Value] = Table()  # attributes that the `__init__` that runs will set anew

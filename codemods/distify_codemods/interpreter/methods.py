@@ -317,4 +317,5 @@ _METHODS: dict[str, Callable[[Machine, Obj, Method, Arguments, cst.CSTNode], Val
     "__new__": _new,
     "__subclasses__": _subclasses,
     "scale": _scaled,
+    "save_for_backward": autograd.saved,
 }

@@ -1,7 +1,8 @@
 """What is kept of a batch for the next one: queues, codebooks, centres, running statistics of features.
 
 Each rank would keep what its own share says. A tensor that was there before the step and that something of the batch
-is written into becomes state once the next batch is taken; what is made anew in each step does not.
+is written into becomes state once the next batch is taken; what is made anew in each step does not. A tensor may have
+several names: a function's parameter is what its caller has given, whoever writes into it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import libcst as cst
 
 from distify_codemods import reads, tree
 from distify_codemods.allocation import AT_THE_TOP, Obj
-from distify_codemods.interpreter import forms, pooling
+from distify_codemods.interpreter import forms, other_names, pooling
 from distify_codemods.libraries import in_place
 from distify_codemods.objects import External, Instance, Mapping, Sequence
 from distify_codemods.ordered import Ordered
@@ -44,23 +45,38 @@ def _dealt_by(value: Value, loaders: frozenset[str]) -> tuple[Obj, ...]:
 def written(
     machine: Machine, place: cst.BaseExpression, node: cst.CSTNode, value: Value, loaders: frozenset[str]
 ) -> None:
-    """Something is written into the tensor at `place`."""
+    """Something is written into the tensor at `place`, whatever other names it has."""
     drawn_into(machine, place, node, value)
-    root = _root(place)
     dealt = _dealt_by(value, loaders)
-    if root is None or not dealt:
+    if not dealt or _root(place) is None:
         return
-    mark = machine.made(Kept, node, dealt, of=dealt)
-    if isinstance(root, cst.Name):
-        frame = _holder(machine, root.value)
-        known = frame.env.get(root.value) if frame is not None else None
-        if frame is not None and known is not None and _is_lasting(known, loaders):
-            frame.env[root.value] = _with(known, mark)
-            machine.pending[frame.number, root.value] = frame
-            machine.count("pending")
-            if frame is not machine.frame:
-                reads.uncertain()
+    mark, left, seen = machine.made(Kept, node, dealt, of=dealt), [(machine.frame, place)], set[cst.CSTNode]()
+    while left:
+        frame, one = left.pop()
+        root = _root(one)
+        if root is None or root in seen:
+            continue
+        seen.add(root)
+        if isinstance(root, cst.Name):
+            _mark_name(machine, frame, root.value, mark, loaders)
+        else:
+            _mark_attribute(machine, root, mark, loaders)
+        left += other_names.others(machine, frame, root)
+
+
+def _mark_name(machine: Machine, around: Frame, name: str, mark: Kept, loaders: frozenset[str]) -> None:
+    frame = _holder(around, name)
+    known = frame.env.get(name) if frame is not None else None
+    if frame is None or known is None or not _is_lasting(known, loaders):
         return
+    frame.env[name] = _with(known, mark)
+    machine.pending[frame.number, name] = frame
+    machine.count("pending")
+    if frame is not machine.frame:
+        reads.uncertain()
+
+
+def _mark_attribute(machine: Machine, root: cst.Attribute, mark: Kept, loaders: frozenset[str]) -> None:
     for obj in machine.values.get(root.value, Value()).objs:
         if not isinstance(obj, Instance):
             continue
@@ -85,7 +101,7 @@ def put(machine: Machine, place: cst.BaseExpression, marks: list[Obj | str], las
     """What is written into the tensor at `place` has these marks; `lasting`: if nothing of this batch is in it yet."""
     root = _root(place) if marks else None
     if isinstance(root, cst.Name):
-        frame = _holder(machine, root.value)
+        frame = _holder(machine.frame, root.value)
         if frame is not None and (not lasting or _is_lasting(frame.env[root.value], frozenset())):
             frame.env[root.value] = frame.env[root.value].adding(marks)
             pooling.named(machine, frame.env, root.value, frame.env[root.value], lasting=frame is not machine.frame)
@@ -193,8 +209,8 @@ def _is_lasting(value: Value, loaders: frozenset[str]) -> bool:
     )
 
 
-def _holder(machine: Machine, name: str) -> Frame | None:
-    frame: Frame | None = machine.frame
+def _holder(around: Frame, name: str) -> Frame | None:
+    frame: Frame | None = around
     while frame is not None and name not in frame.env:
         frame = frame.parent
     return frame

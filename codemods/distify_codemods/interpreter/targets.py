@@ -17,6 +17,7 @@ from distify_codemods.interpreter import (
     graph,
     holding,
     modules,
+    other_names,
     pairing,
     reductions,
     scales,
@@ -73,6 +74,7 @@ def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
             if isinstance(holder, Local) and holder.target is not None:
                 machine.keep(machine.module_frame(holder.target).env, target.attr.value, value)
             elif isinstance(holder, (Instance, External, Class)):
+                other_names.keep(machine, holder, target)
                 classes.store(machine, holder, target.attr.value, value, target)
     elif isinstance(target, cst.Subscript):
         _assign_item(machine, target, value)

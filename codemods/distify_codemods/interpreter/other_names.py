@@ -1,0 +1,113 @@
+"""The other names of a tensor: what a parameter was given, what an attribute or a name was made of.
+
+Tensors are values here, which have no identity: another name is found by the text that gave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods import tree
+from distify_codemods.allocation import Obj
+from distify_codemods.libraries import in_place
+from distify_codemods.objects import Arguments, Instance
+from distify_codemods.values import NOTHING
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.frames import Frame
+    from distify_codemods.interpreter.machine import Machine
+
+#: An expression, and the activation that it was evaluated in.
+Place = tuple["Frame", cst.BaseExpression]
+#: What autograd's context gives a backward pass of what the forward pass has left with it.
+_SAVED = ("saved_tensors", "saved_variables")
+
+
+def others(machine: Machine, frame: Frame, root: cst.Name | cst.Attribute) -> Iterator[Place]:
+    """What else stands for the tensor that `root` is read as."""
+    if isinstance(root, cst.Attribute):
+        for obj in machine.values.get(root.value, NOTHING).objs:
+            if (place := machine.named.get((obj, root.attr.value))) is not None:
+                yield place
+        return
+    for binding in frame.module.flow(root).reaching(root):
+        if isinstance(binding, cst.Param):
+            if root.value in frame.given and frame.caller is not None:
+                yield frame.caller, frame.given[root.value]
+        elif (made := _assigned(frame, binding)) is not None:
+            if isinstance(made, tuple):
+                yield from _unpacked(machine, *made)
+            else:
+                yield frame, made
+
+
+def _assigned(frame: Frame, binding: cst.CSTNode) -> cst.BaseExpression | tuple[cst.Attribute, int] | None:
+    """`m = self.memory`; of `x, memory = ctx.saved_tensors`, what is unpacked, and which of it."""
+    parents = frame.module.parents
+    target = parents.get(binding)
+    position = None
+    if isinstance(target, cst.Element) and isinstance(several := parents.get(target), cst.Tuple):
+        position = list(several.elements).index(target)
+        target = parents.get(several)
+    holder = parents.get(target) if isinstance(target, cst.AssignTarget) else None
+    if not isinstance(holder, cst.Assign):
+        return None
+    if position is None:
+        return holder.value if is_a_place(holder.value) else None
+    saved = isinstance(holder.value, cst.Attribute) and holder.value.attr.value in _SAVED
+    return (holder.value, position) if saved and isinstance(holder.value, cst.Attribute) else None
+
+
+def _unpacked(machine: Machine, several: cst.Attribute, position: int) -> Iterator[Place]:
+    for obj in machine.values.get(several.value, NOTHING).objs:
+        if (place := machine.named.get((obj, f"{_SAVED[0]}[{position}]"))) is not None:
+            yield place
+
+
+def is_a_place(node: cst.BaseExpression) -> bool:
+    """A name, an attribute, or a view of one: what is written into it is written there."""
+    while (
+        isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in in_place.VIEWS
+    ):
+        node = node.func.value
+    return isinstance(node, (cst.Name, cst.Attribute))
+
+
+# ---- what gives names
+
+
+def give(frame: Frame, caller: Frame, parameters: list[str], arguments: Arguments, node: cst.CSTNode) -> None:
+    """The parameters of a call, as its text has what they are given; the first may come from elsewhere: `self`."""
+    if not isinstance(node, cst.Call) or any(one.star for one in node.args):
+        return
+    plain = [one.value for one in node.args if one.keyword is None]
+    ahead = len(arguments.positional) - len(plain)
+    found = dict(zip(parameters[ahead:], plain, strict=False)) if ahead >= 0 else {}
+    found.update(tree.keywords(node))
+    frame.caller, frame.given = caller, {name: one for name, one in found.items() if is_a_place(one)}
+
+
+def keep(machine: Machine, holder: Obj, target: cst.Attribute) -> None:
+    """`self.memory = memory`"""
+    parents = machine.frame.module.parents
+    parent = parents.get(target)
+    statement = parents.get(parent) if isinstance(parent, cst.AssignTarget) else None
+    if isinstance(statement, cst.Assign) and is_a_place(statement.value):
+        machine.named[holder, target.attr.value] = machine.frame, statement.value
+
+
+def hand_on(machine: Machine, holder: Obj, other: Obj) -> None:
+    """What one has of the other's, it has by the same names."""
+    found = [(name, place) for (obj, name), place in machine.named.items() if obj is holder]
+    machine.named.update(((other, name), place) for name, place in found)
+
+
+def save(machine: Machine, context: Obj, node: cst.CSTNode) -> None:
+    """`ctx.save_for_backward(x, memory)`"""
+    if isinstance(context, Instance) and isinstance(node, cst.Call):
+        for position, one in enumerate(node.args):
+            if not one.star and is_a_place(one.value):
+                machine.named[context, f"{_SAVED[0]}[{position}]"] = machine.frame, one.value
