@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import Facts, loaders_of
+from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.scale import Scale
 
 _EQUAL = (cst.Equal, cst.NotEqual)
@@ -16,14 +16,14 @@ _OF_ALL_PARTS = frozenset("ndim dim dtype device layout is_cuda training".split(
 def is_of_form(facts: Facts, event: Event) -> bool:
     """Whether something is decided there that goes for a share of a batch as for all of it."""
     test = getattr(event.node, "test", None)
-    return event.kind is Kind.TEST and isinstance(test, cst.BaseExpression) and _asks_form(facts, test)
+    return event.kind is Kind.TEST and isinstance(test, cst.BaseExpression) and asks_form(facts, test)
 
 
-def _asks_form(facts: Facts, test: cst.BaseExpression) -> bool:
+def asks_form(facts: Facts, test: cst.BaseExpression) -> bool:
     if isinstance(test, cst.BooleanOperation):
-        return _asks_form(facts, test.left) and _asks_form(facts, test.right)
+        return asks_form(facts, test.left) and asks_form(facts, test.right)
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        return _asks_form(facts, test.expression)
+        return asks_form(facts, test.expression)
     if isinstance(test, cst.Comparison):
         return all(isinstance(one.operator, (cst.Is, cst.IsNot)) for one in test.comparisons) or (
             _compares_shapes(facts, test)
@@ -60,7 +60,7 @@ def _shape(node: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.CSTNode | 
 
 def _is_common(facts: Facts, node: cst.BaseExpression) -> bool:
     """Whether something is the same for a share: it is nothing of a batch, or no number of samples and no figure."""
-    if not loaders_of(facts.value(node).sources):
+    if not dealt_by(facts.value(node).sources):
         return True
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
         return node.func.attr.value in _OF_ALL_PARTS

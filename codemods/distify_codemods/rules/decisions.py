@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distify_codemods.decisions import differing
+from distify_codemods.decisions import checks, differing
 from distify_codemods.decisions.base import Averaging
 from distify_codemods.decisions.whole_passes import WholePass, whole_passes
 from distify_codemods.events import Kind
@@ -51,12 +51,20 @@ def run(context: Context) -> None:
                 f"the loss {why}, and each rank would have another", event.module, event.node,
                 "let all take rank 0's, where every rank comes by: `rt.from_main_process(value)`",
             )  # fmt: skip
+    ends = list(checks.of_shares(facts))
+    for event in ends:
+        context.advice(
+            "a rank checks its own samples here: it may end the run where the whole batch would not (all ranks could "
+            "have a say in it, `rt.any_rank(condition)`)",
+            event.module, event.node,
+        )  # fmt: skip
     for made_whole in whole_passes(context.decisions):
         found = True
         _make_alike(context, made_whole)
     if not found:
         own = bool(context.decisions.left) or bool(context.own_figures.in_place())
         by = ", but one that is made by what METRIC01 names" * own
+        by += ", and by checks that a rank's own samples may fail" * bool(ends)
         context.not_needed_if_known(f"every decision is the same on all ranks{by}")
 
 
