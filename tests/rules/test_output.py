@@ -153,6 +153,89 @@ def test_silent_script() -> None:
 
 
 SHARE = "figures printed here are those of rank 0's share of the batch"
+TOO_SMALL = "it is as many times too small as there are ranks"
+ADDED_UP = """\
+        correct = (model(x).detach() > y).sum().item()
+        running += loss.item() * len(x)
+        means += loss.item()
+        {line}
+"""
+
+
+def counting(line: str, imports: str = "") -> str:
+    loop = LOOP + ADDED_UP.replace("{line}", line.replace("\n", "\n        "))
+    return script(imports=imports + IMPORTS, setup="batch_size, running, means = 8, 0.0, 0.0\n", loop=loop)
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("print(correct / float(batch_size))", "print(rt.all_reduce_sum(correct) / float(batch_size))"),
+        ("print(f'{100 * correct / 8:.1f}')", "print(f'{100 * rt.all_reduce_sum(correct) / 8:.1f}')"),
+        ("print(correct * 100 // batch_size)", "print(rt.all_reduce_sum(correct) * 100 // batch_size)"),
+        ("print(running / 64)", "print(rt.all_reduce_sum(running) / 64)"),
+        ("acc = correct / batch_size\nprint(acc)", "acc = correct / batch_size\nprint(rt.all_reduce_sum(acc))"),
+        (
+            "acc = correct / batch_size * 100\nprint(acc)",
+            "acc = correct / batch_size * 100\nprint(rt.all_reduce_sum(acc))",
+        ),
+        (
+            "print('%f %f' % (loss.item(), correct / batch_size))",
+            "global_loss, global_correct = rt.all_reduce_sum(loss.item() / rt.world_size(), correct)\n"
+            "print('%f %f' % (global_loss, global_correct / batch_size))",
+        ),
+        (
+            "if epoch % 2 == 1:\n    print(correct / batch_size)",
+            "if epoch % 2 == 1:\n    print(rt.all_reduce_sum(correct) / batch_size)",
+        ),
+    ],
+)
+def test_counts_divided_by_what_is_of_the_whole_batch_are_added_up(line: str, after: str) -> None:
+    before = counting(line)
+    assert after.replace("\n", "\n        ") in converted(before, options=Options())
+    told = [one.message for one in findings("OUT01", before, Level.ADVICE)]
+    assert not [one for one in told if one == SHARE or TOO_SMALL in one]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(correct)",
+        "print(correct / len(x), loss.item())",
+        "print(loss.item() / 2)",
+        "print(means / 10)",
+        "print(epoch / 3, len(x) / 8)",
+    ],
+)
+def test_other_figures_of_a_batch_stay_those_of_rank_0(line: str) -> None:
+    before = counting(line)
+    assert f"        {line}\n" in converted(before, options=Options())
+    told = [one.message for one in findings("OUT01", before, Level.ADVICE)]
+    assert SHARE in told
+    assert not [one for one in told if TOO_SMALL in one]
+
+
+@pytest.mark.parametrize(
+    ("line", "imports"),
+    [
+        ("if loss.item() > 2:\n    print(correct / batch_size)", ""),  # not all ranks come there
+        ("logging.info('%f', correct / batch_size)", "import logging\n"),
+    ],
+)
+def test_a_ratio_that_is_too_small_is_told(line: str, imports: str) -> None:
+    before = counting(line, imports)
+    assert line.replace("\n", "\n        ") in converted(before, options=Options())
+    told = [one.message for one in findings("OUT01", before, Level.ADVICE)]
+    assert len([one for one in told if TOO_SMALL in one]) == 1
+
+
+def test_a_ratio_after_the_loop_is_added_up_once() -> None:
+    loop = LOOP.replace("    for x, y", "    correct = 0\n    for x, y")
+    loop += "        correct += (model(x).detach() > y).sum().item()\n    print(correct / 64)\n"
+    text = converted(script(loop=loop), options=Options())
+    assert "    correct = rt.all_reduce_sum(correct)\n    print(correct / 64)\n" in text
+
+
 COUNTED = (
     "`step * len(x)` counts the samples of rank 0's shares alone: all ranks together have done as many times that as "
     "there are ranks"

@@ -1,4 +1,6 @@
-"""What a training loop prints every few batches: a ratio of what it has counted so far, and what stands beside it."""
+"""What a training loop prints: a ratio of what it has counted so far, every few batches, or of what one batch counts to
+what is that of all ranks, and what stands beside it.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,42 @@ _PERHAPS = (cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Lambda)
 def shown(facts: Facts) -> Iterator[Averaging]:
     """`hits / seen` every few batches: counts of one rank's samples, divided by one another; and what stands by.
 
-    Where the counts themselves are printed, too, they are added up, and divided as the script does.
+    Where the counts themselves are printed, too, they are added up, and divided as the script does. So are those that
+    are divided by a number of the whole batch: of one rank's, the ratio would be as many times too small as there are.
     """
     for event in facts.of_kind(Kind.PRINT):
-        if _is_now_and_then(event) and facts.in_training(event) and reached_alike(facts, event):
-            nodes = (node for node in tree.walk(event.node) if isinstance(node, cst.BinaryOperation))
-            if any(_is_share_of_counts(facts, node) for node in nodes):
+        if facts.in_training(event) and reached_alike(facts, event):
+            counted = _is_now_and_then(event) and any(_is_share_of_counts(facts, node) for node in _ratios(event))
+            if counted or next(by_a_whole(facts, event), None) is not None:
                 yield from _Line(facts, event).figures()
+
+
+def by_a_whole(facts: Facts, event: Event) -> Iterator[cst.BinaryOperation]:
+    """`correct / batch_size`: sums over a rank's samples, divided by what is the same on all ranks."""
+    for node in (*_ratios(event), *_made_before(event)):
+        if isinstance(node.operator, (cst.Divide, cst.FloorDivide)) and facts.value(node.left).scale is Scale.SUM:
+            own = why_different(facts, facts.value(node.left).sources)
+            fixed = facts.value(node.right).scale is Scale.CONST
+            if own and fixed and not why_different(facts, facts.value(node.right).sources):
+                yield node
+
+
+def _made_before(event: Event) -> Iterator[cst.BinaryOperation]:
+    """`accuracy = correct / batch_size`, of which the name is printed."""
+    for name in (node for node in tree.walk(event.node) if isinstance(node, cst.Name)):
+        for binding in event.module.flow(name).reaching(name):
+            target = event.module.parents.get(binding)
+            made = event.module.parents.get(target) if isinstance(target, cst.AssignTarget) else None
+            left = [made.value] if isinstance(made, cst.Assign) else []
+            while left:  # through products and ratios: of anything else, the sum over the ranks may be another figure
+                node = left.pop()
+                if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Multiply, cst.Divide)):
+                    yield node
+                    left += [node.left, node.right]
+
+
+def _ratios(event: Event) -> Iterator[cst.BinaryOperation]:
+    return (node for node in tree.walk(event.node) if isinstance(node, cst.BinaryOperation))
 
 
 def _is_now_and_then(event: Event) -> bool:

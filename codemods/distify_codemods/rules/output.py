@@ -9,6 +9,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Ref
+from distify_codemods.decisions.shown import by_a_whole
 from distify_codemods.decisions.views import beside_training
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, dealt_by
@@ -199,6 +200,12 @@ def _training_figures(context: Context) -> None:
         shown = [event for event in shown if _takes_shares(seen, event)]
     for event in shown[:1]:
         context.advice("figures printed here are those of rank 0's share of the batch", event.module, event.node)
+    divided = ((event, node) for event in shown for node in by_a_whole(context.facts, event))
+    for event, node in islice(divided, 1):
+        context.advice(
+            f"`{tree.code_of(node)}` divides what rank 0's share adds up to by what is the same on all ranks: it is as "
+            "many times too small as there are ranks", event.module, node,
+        )  # fmt: skip
     counted = ((event, node) for event in shown for node in tree.walk(event.node) if _counts_samples(context, node))
     for event, node in islice(counted, 1):
         context.advice(
