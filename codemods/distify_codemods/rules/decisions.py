@@ -63,9 +63,9 @@ def run(context: Context) -> None:
         _make_alike(context, made_whole)
     if not found:
         own = bool(context.decisions.left) or bool(context.own_figures.in_place())
-        by = ", but one that is made by what METRIC01 names" * own
-        by += ", and by checks that a rank's own samples may fail" * bool(ends)
-        context.not_needed_if_known(f"every decision is the same on all ranks{by}")
+        by = ["one that is made by what METRIC01 names"] * own + ["checks of a rank's own samples"] * bool(ends)
+        but = f", but {' and '.join(by)}" if by else ""
+        context.not_needed_if_known(f"every decision is the same on all ranks{but}")
 
 
 def _average(context: Context, one: Averaging) -> None:
