@@ -15,7 +15,7 @@ from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_events import code_of, given_a_path, may_write, tells_only
-from distify_codemods.inside import core
+from distify_codemods.inside import core, root
 from distify_codemods.interpreter import modules
 from distify_codemods.libraries import effects, outside
 from distify_codemods.libraries.python import BY_NAME
@@ -31,8 +31,9 @@ AS_A_WHOLE = "PATH01"
 
 @answered_once
 def unknown_calls(facts: Facts) -> list[Event]:
-    """The calls of which nothing is known, each place once."""
-    found = {event.node: event for event in reversed(facts.of_kind(Kind.CALL)) if _is_unknown(facts, event)}
+    """The calls of which nothing is known, each place once; but what a constant turns off is not called."""
+    called = [event for event in facts.of_kind(Kind.CALL) if event.node not in facts.run.unused]
+    found = {event.node: event for event in reversed(called) if _is_unknown(facts, event)}
     return list(reversed(found.values()))
 
 
@@ -70,6 +71,7 @@ def _is_unknown(facts: Facts, event: Event) -> bool:
     if event.name == "?" and isinstance(event.node, cst.Call):
         called = event.node.func
         known = _is_of_known_classes(facts.value(called)) or _are_known_parts(facts, called)
+        known = known or _is_its_makers(facts, called)
         return not (known or is_unbound(facts, event.module, called))
     if event.name == "?":
         return True
@@ -78,6 +80,13 @@ def _is_unknown(facts: Facts, event: Event) -> bool:
     if event.name in BY_NAME:
         return not _is_found(event)
     return not is_quiet(event.name)
+
+
+def _is_its_makers(facts: Facts, called: cst.BaseExpression) -> bool:
+    """`mesh.geometry.values` of a `mesh` that a call of a library gave: that call is named where it is not known."""
+    parts = facts.value(called.value).objs if isinstance(called, cst.Attribute) else ()
+    makers = [root(one) for one in parts if isinstance(one, Method)]
+    return 0 < len(makers) == len(parts) and all(isinstance(one, External) and one.name != "?" for one in makers)
 
 
 def _is_of_known_classes(value: Value) -> bool:

@@ -75,6 +75,44 @@ def test_where_all_are_known_nothing_is_named(setup: str, options: Options) -> N
     assert claims.keys() >= (OF_ALL_CALLS if options is SHARDED else OF_ALL_CALLS - OF_SHARDED_DATA)
 
 
+@pytest.mark.parametrize(
+    ("setup", "named"),
+    [
+        pytest.param("FAST = True\nif not FAST:\n    arena.tick()\n", False, id="turned off"),
+        pytest.param("def tick(name):\n    if name == 'big':\n        arena.tick()\n\n\ntick('small')\n", False,
+                     id="never"),
+        pytest.param("def tick(name):\n    missing.__dict__[name]()\n\n\ndef made(name):\n    if name == 'big':\n"
+                     "        tick(name)\n\n\nmade('small')\n", False, id="by a name that is not there"),
+        pytest.param("def tick():\n    arena.tick()\n", False, id="nobody calls it"),
+        pytest.param("import sys\nif sys.argv[1:]:\n    arena.tick()\n", True, id="perhaps"),
+        pytest.param("def tick(name):\n    if name == 'big':\n        arena.tick()\n\n\ntick('small')\ntick('big')\n",
+                     True, id="once"),
+        pytest.param("import atexit\n\n\ndef tick():\n    print(arena.tick())\n\n\natexit.register(tick)\n", True,
+                     id="a library calls it"),
+    ],
+)  # fmt: skip
+def test_what_is_never_called_is_no_call_that_is_not_known(setup: str, named: bool) -> None:
+    before = script(imports=f"import arena\n{IMPORTS}", data=DATA + setup)
+    assert any("unless by" in message for message in said(before, SHARDED).values()) is named
+    if not named:
+        assert findings("NET01", before, Level.ADVICE) == []
+
+
+@pytest.mark.parametrize(
+    ("used", "named"),
+    [
+        pytest.param("parts = [part for part in scene.geometry.values()]\n", "`arena.load`", id="a part of a part"),
+        pytest.param("scene.show()\n", "`arena.load`", id="a part"),
+        pytest.param("parts = arena.joined(scene.geometry.values())\n", "`arena.load` and `arena.joined`", id="a call"),
+        pytest.param("parts = [scene.geometry][0].values()\n", "`arena.load`", id="out of a list"),
+    ],
+)
+def test_parts_of_what_a_call_gave_are_named_by_that_call(used: str, named: str) -> None:
+    before = script(imports=f"import arena\n{IMPORTS}", data=f"{DATA}scene = arena.load()\n{used}")
+    (one,) = findings("NET01", before, Level.ADVICE)
+    assert one.message.startswith(f"it is not known whether {named} ask")
+
+
 def test_what_a_run_decides_is_said_to_be_decided_there() -> None:
     (one,) = [one.message for one in conversion_of(script(), options=SHARED).of(Level.APPLIED) if one.code == "SHARE01"]
     assert one == (
