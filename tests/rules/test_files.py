@@ -678,6 +678,21 @@ def test_text_that_is_written(into: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("plt.pause(0.01)", "rank 0 shows the picture"),
+        ("plt.show(block=False)", "rank 0 shows the picture"),
+        ('plt.savefig("a.png")', "rank 0 writes"),
+        ('plt.imsave("a.png", [[1.0]])', "rank 0 writes"),
+    ],
+)
+def test_what_is_shown_is_not_said_to_be_written(line: str, said: str) -> None:
+    before = script(imports=f"import matplotlib.pyplot as plt\n{IMPORTS}", after=f"{line}\n")
+    assert converted(before).endswith(f"{ON_MAIN}    {line}\n")
+    assert [one.message for one in findings("OUT03", before, Level.APPLIED)] == [said]
+
+
 WINDOW = "until somebody closes this window"
 
 

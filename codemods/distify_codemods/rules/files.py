@@ -149,8 +149,9 @@ def _write(context: Context, event: Event) -> bool:
     if file_names.into_a_handle(event):
         return True
     if context.editable(event.module, event.node, "a file is written"):
-        once(context, event, "one writer")
-        context.applied("rank 0 writes", event.module, event.node)
+        shows = event.kind is Kind.CALL and event.name in effects.SHOWS
+        once(context, event, "one window" if shows else "one writer")
+        context.applied("rank 0 shows the picture" if shows else "rank 0 writes", event.module, event.node)
         by_name(context, event)
     return True
 
