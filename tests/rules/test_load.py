@@ -87,6 +87,29 @@ def test_looks_for_the_file_that_the_run_has_written(test: str) -> None:
     assert converted(before) == distributed(imports=imports, after=after)
 
 
+@pytest.mark.parametrize(
+    ("load", "waiting"),
+    [
+        pytest.param('with open("last.pt", "rb") as f:\n    state = torch.load(f, map_location="cpu")\n',
+                     'rt.barrier()\nwith open("last.pt", "rb") as f:\n', id="a block"),
+        pytest.param('f = open("last.pt", "rb")\nstate = torch.load(f, map_location="cpu")\n',
+                     'rt.barrier()\nf = open("last.pt", "rb")\n', id="a name"),
+        pytest.param('state = torch.load(open("last.pt", "rb"), map_location="cpu")\n',
+                     'rt.barrier()\nstate = torch.load(open(', id="in one line"),
+        pytest.param('def read(f):\n    return torch.load(f, map_location="cpu")\n\n\n'
+                     'with open("last.pt", "rb") as f:\n    state = read(f)\n',
+                     'rt.barrier()\nwith open("last.pt", "rb") as f:\n', id="handed over"),
+        pytest.param('with open("a.txt") as f:\n    print(f)\n    state = torch.load("last.pt", map_location="cpu")\n',
+                     '    rt.barrier()\n    state = torch.load("last.pt"', id="another file is open"),
+    ],
+)  # fmt: skip
+def test_ranks_wait_once_and_before_the_file_is_open(load: str, waiting: str) -> None:
+    """Who has it open already reads what it was."""
+    new = converted(script(after=f'torch.save(model.state_dict(), "last.pt")\n{load}'))
+    assert waiting in new
+    assert new.count("rt.barrier()") == 1
+
+
 def test_file_of_an_earlier_run() -> None:
     """Read before anything is written: there is nothing to wait for."""
     before = script(model=f'{MODEL}kept = torch.load("a.pt", "cpu")\n', after='torch.save(data, "b.pt")\n')

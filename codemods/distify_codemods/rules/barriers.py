@@ -26,7 +26,7 @@ class Barrier:
 
     def serves(self, other: Event, written: list[Event], conditions: Conditions) -> bool:
         """Whether all that is written is there, whenever the other event happens, under its conditions."""
-        if not self.event.before(other) or not self.conditions <= conditions:
+        if not (self.event is other or self.event.before(other)) or not self.conditions <= conditions:
             return False
         around = other.turns
         return self.loops <= around and all(

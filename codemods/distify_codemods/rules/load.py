@@ -6,6 +6,7 @@ import libcst as cst
 
 from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
+from distify_codemods.file_events import reads
 from distify_codemods.libraries import checkpoints, effects
 from distify_codemods.rules import attempts, barriers, handed_over, together
 from distify_codemods.rules.base import Context, Rule, ways_to
@@ -62,6 +63,7 @@ def _is_read(context: Context, save: Event, load: Event) -> bool:
 
 def _wait(context: Context, event: Event, saves: list[Event]) -> bool:
     """No rank reads the file before rank 0 has written it. Whether something was to do for that."""
+    load, event = event, _opening(context, event)
     if not saves or context.takes_turns(event) or barriers.serve(context.barriers, event, saves):
         return False
     before = ways_to(save for save in saves if save.before(event))
@@ -78,15 +80,25 @@ def _wait(context: Context, event: Event, saves: list[Event]) -> bool:
         context.needs_you(
             "a checkpoint is read in the `try` that writes it: where it fails on rank 0 alone, the others would wait "
             "for it",
-            event.module, event.node, attempts.what_to_do(context, event),
+            load.module, load.node, attempts.what_to_do(context, load),
         )  # fmt: skip
         return True
     module, place = found
     context.barriers.append(barriers.before(event, module, place))
     reason = "rank 0 has written the file before it is read"
     context.plan(module).insert_before(place, f"{context.rt(module)}.barrier()", CODE, reason)
-    context.applied("a checkpoint is read once rank 0 has written it", event.module, event.node)
+    context.applied("a checkpoint is read once rank 0 has written it", load.module, load.node)
     return True
+
+
+def _opening(context: Context, load: Event) -> Event:
+    """Where the file is opened that a checkpoint is read out of: who has it open waits too late."""
+    files = load.arguments.first.objs
+    opened = (
+        one for one in context.facts.of_kind(Kind.CALL, Kind.METHOD)
+        if one.before(load) and reads(one) and not files.isdisjoint(one.value.objs)
+    )  # fmt: skip
+    return max(opened, key=lambda one: one.number, default=load)
 
 
 def _is_none(node: cst.BaseExpression) -> bool:
