@@ -454,3 +454,43 @@ def test_whether_a_file_is_there_is_no_path() -> None:
     setup = "known = os.path.exists('a')\nrows = list(range(4)) if known else [1]\nnp.save(input(), [1])\n"
     given = script(imports=f"import unheard\n{READS}", setup=setup, after="value = unheard.take(rows)\n")
     assert "rt.barrier()" not in converted(given)
+
+
+BATCH = "def batch(name):\n    return np.memmap(name + '.bin', mode='r')\n\n\n"
+FILLED = 'np.ones(9).tofile("train.bin")\n'
+WAITS = "rt.barrier()\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("for i in range(9):\n    x = batch('train')\n",
+                     f"{WAITS}for i in range(9):\n    x = batch('train')\n", id="in a loop"),
+        pytest.param("x = batch('train')\nfor i in range(9):\n    x = batch('train')\n",
+                     f"{WAITS}x = batch('train')\nfor i in range(9):\n    x = batch('train')\n", id="before, too"),
+        pytest.param("for i in range(9):\n    if i % 3:\n        x = batch('train')\n",
+                     f"{WAITS}for i in range(9):\n    if i % 3:\n        x = batch('train')\n", id="in some turns"),
+        pytest.param("def step():\n    return batch('train')\n\n\nfor i in range(9):\n    step()\n",
+                     f"{WAITS}for i in range(9):\n    step()\n", id="in a function of a function"),
+        pytest.param("x = batch('train')\nfor i in range(9):\n    x = batch('train')\n    np.save('x.npy', x)\n",
+                     f"{WAITS}x = batch('train')\nfor i in range(9):\n    x = batch('train')\n", id="another one"),
+        pytest.param(f"for i in range(3):\n    {FILLED}    for j in range(3):\n        x = batch('train')\n",
+                     f"    {WAITS}    for j in range(3):\n        x = batch('train')\n", id="written around it"),
+    ],
+)  # fmt: skip
+def test_ranks_wait_once_for_what_a_function_reads_in_each_turn(before: str, after: str) -> None:
+    """The function is called in every step: a wait in it would be one in every step."""
+    new = converted(script(imports=READS, setup=BATCH, after=FILLED + before))
+    assert after in new
+    assert new.count(WAITS) == 1 + before.count("tofile")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param(f"{FILLED}x = batch('train')\n", id="once"),
+        pytest.param(f"for i in range(9):\n    {FILLED}    x = batch('train')\n", id="written in each turn"),
+    ],
+)
+def test_ranks_wait_in_a_function_that_reads_once_for_each_writing(after: str) -> None:
+    assert "def batch(name):\n    rt.barrier()\n" in converted(script(imports=READS, setup=BATCH, after=after))

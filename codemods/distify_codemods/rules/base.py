@@ -13,7 +13,7 @@ from distify_codemods.backends import RUNTIME, Backend
 from distify_codemods.decisions import Blocked, Decisions, concurrent
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.decisions.own_figures import OwnFigures
-from distify_codemods.events import Event, Kind
+from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_names import Names, into_a_handle
 from distify_codemods.interpreter.frames import CALLED, Frame
@@ -320,14 +320,14 @@ class Context:
 
     def above_file_tests(
         self, event: Event, below: Collection[cst.CSTNode], above: Callable[[cst.CSTNode], bool] = lambda _: False,
-        start: tuple[Module, cst.CSTNode] | None = None,
+        start: tuple[Module, cst.CSTNode] | None = None, leaves: Callable[[Here], bool] = lambda _: False,
     ) -> tuple[Module, cst.CSTNode]:  # fmt: skip
         """The event's statement, with its file; under a test of what files there are, the test as well.
 
         Another rank may look after rank 0 is done: a collective must not hang on what it finds.
         `below`: what the place must not come above, whatever it hangs on: with what ranks are to have done before
         they meet. `above`: which other statements around it the place is to be above. `start`: a statement around it
-        that the place is to be above in any case.
+        that the place is to be above in any case. `leaves`: which calls it is to be above as well.
         """
         place: tuple[Module, cst.CSTNode] | None = None
         left = False  # whether not every rank gets as far as the function that the place is in
@@ -339,7 +339,7 @@ class Context:
             if place is not None and node in below:
                 break
             if here.arm == CALLED and place is not None:
-                left = self.may_have_left(event, here.frame)
+                left = self.may_have_left(event, here.frame) or leaves(here)
                 if not left:
                     break
             if here.arm:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from distify_codemods import file_events, tree
-from distify_codemods.events import Event, Kind
+from distify_codemods.events import Event, Here, Kind
 from distify_codemods.file_events import path_of, reads
 from distify_codemods.file_names import Names, into_a_handle
+from distify_codemods.interpreter.frames import CALLED
 from distify_codemods.libraries import effects, listings
 from distify_codemods.program import Module
 from distify_codemods.rules import attempts, barriers, disk, handed_over, passes, rewrites, together, unequal, workers
@@ -101,9 +104,22 @@ def _place(context: Context, event: Event, waited_for: list[Event]) -> tuple[Mod
     def is_loop(node: cst.CSTNode) -> bool:
         return isinstance(node, (cst.For, cst.While)) and node not in writing
 
-    own = _listing(context, event) or context.above_file_tests(event, before, is_loop)
+    def is_called_in_turns(call: Here) -> bool:
+        """Whether the function is called over and over once all of that is written: who waits in it waits each time."""
+        turns = {here.node for one in context.facts.run.at(event.node) for here in _loops_around(one, call)}
+        return not turns <= writing
+
+    own = _listing(context, event) or context.above_file_tests(event, before, is_loop, leaves=is_called_in_turns)
     own = passes.above(context.facts, event, own)
     return handed_over.outside(context, event, own, before, is_loop)
+
+
+def _loops_around(event: Event, call: Here) -> Iterator[Here]:
+    """The loops of an event around a call of the same function."""
+    entered = next(
+        (one.parent for one in event.here.up() if one.arm == CALLED and one.frame.node is call.frame.node), None
+    )
+    yield from entered.loops if entered is not None else ()
 
 
 def _may_be_gone(context: Context, removal: Event, made: Event) -> bool:

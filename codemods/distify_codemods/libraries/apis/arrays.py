@@ -22,8 +22,8 @@ APIS = (
     Api("numpy.loadtxt numpy.genfromtxt numpy.fromfile", effect=_READS, path=0, one_file=True),
     Api("scipy.sparse.load_npz joblib.load zarr.load scipy.io.mmread sklearn.datasets.load_files "
         "sklearn.datasets.load_svmlight_file", effect=_READS, path=0),
-    Api("numpy.memmap", Role.MAPPED, mode=2, default="r+", writes_by=_SETS),
-    Api("numpy.lib.format.open_memmap", Role.MAPPED, default="r+", writes_by=_SETS),
+    Api("numpy.memmap", Role.MAPPED, mode=2, default="r+", one_file=True, writes_by=_SETS),
+    Api("numpy.lib.format.open_memmap", Role.MAPPED, default="r+", one_file=True, writes_by=_SETS),
     Api("h5py.File", Role.STORE, one_file=True),
     Api("netCDF4.Dataset scipy.io.netcdf_file tables.open_file", Role.STORE),
     Api("zarr.open zarr.open_array zarr.open_group", Role.STORE, default="a",
@@ -33,6 +33,7 @@ APIS = (
     Api("lmdb.open", Role.DATABASE, _READS, path=0, writes_by="put sync commit"),
     Api("faiss.write_index faiss.write_index_binary", effect=_WRITES, path=1),
     Api("faiss.read_index faiss.read_index_binary", effect=_READS, path=0),
-    Api(".tofile .to_netcdf .to_zarr", effect=_WRITES, path=0),
+    Api(".tofile", effect=_WRITES, path=0, one_file=True),
+    Api(".to_netcdf .to_zarr", effect=_WRITES, path=0),
     Api(".dump", effect=_WRITES, path=0, of=("numpy.",)),
 )  # fmt: skip
