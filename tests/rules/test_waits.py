@@ -494,3 +494,49 @@ def test_ranks_wait_once_for_what_a_function_reads_in_each_turn(before: str, aft
 )
 def test_ranks_wait_in_a_function_that_reads_once_for_each_writing(after: str) -> None:
     assert "def batch(name):\n    rt.barrier()\n" in converted(script(imports=READS, setup=BATCH, after=after))
+
+
+LOADED = """\
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, path):
+        self.path = path
+        {made}
+
+    def __len__(self):
+        return 64
+
+    def read(self):
+        return np.load(self.path)
+
+    def __getitem__(self, index):
+        return torch.ones(4) * {asked}, torch.ones(1)
+
+
+{written}
+data = Rows("a.npy")
+{called}
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "made", "called", "waiting"),
+    [
+        pytest.param("self.read()", "pass", "first = data[0]", "rt.barrier()\nfirst = data[0]\n", id="a sample"),
+        pytest.param("self.read()", "self.first = self.read()", "pass",
+                     "        rt.barrier()\n        self.first = self.read()\n", id="where it is made"),
+        pytest.param("1", "pass", "first = data.read()", "    def read(self):\n        rt.barrier()\n",
+                     id="the script alone"),
+        pytest.param("1", "self.first = self.read()", "pass", "    def read(self):\n        rt.barrier()\n",
+                     id="where it is made alone"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("workers", [0, 2])
+def test_nobody_waits_in_a_function_that_a_loader_calls(
+    asked: str, made: str, called: str, waiting: str, workers: int
+) -> None:
+    """Each rank asks for other samples, perhaps in a process that is no rank."""
+    data = LOADED.format(asked=asked, made=made, called=called, written=WRITTEN)
+    loader = f"loader = DataLoader(data, batch_size=8, num_workers={workers})\n"
+    new = converted(script(imports=READS, data=data, loader=loader))
+    assert waiting in new
+    assert (waiting.startswith("    def read")) is ("    def read(self):\n        rt.barrier()" in new)

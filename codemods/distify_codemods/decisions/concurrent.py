@@ -17,6 +17,7 @@ from distify_codemods.libraries import distributed, python
 from distify_codemods.named import functions_named
 from distify_codemods.objects import External, Instance
 from distify_codemods.settled import is_module
+from distify_codemods.unfollowed import called_by_libraries
 
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda)
 
@@ -43,6 +44,24 @@ def beside(facts: Facts) -> dict[cst.CSTNode, Event]:
             calls = [one for one in tree.walk(node) if isinstance(one, cst.Call)]
             queue += [(one, start) for call in calls for one in _called_by(facts, call) if one not in found]
     return found
+
+
+@answered_once
+def in_loaders(facts: Facts) -> frozenset[cst.CSTNode]:
+    """The functions that loaders call as they are asked for samples, perhaps in processes of their own.
+
+    Ranks cannot meet in them: each has other samples, and a process that a loader has started is no rank.
+    """
+    handed = (obj for loader in facts.loaders for obj in given_to(loader.made.arguments))
+    queue: list[cst.CSTNode] = [one.node for obj in handed for one in called_by_libraries(obj) if one.node is not None]
+    found: set[cst.CSTNode] = set()
+    while queue:
+        node = queue.pop()
+        if node not in found:
+            found.add(node)
+            calls = [one for one in tree.walk(node) if isinstance(one, cst.Call)]
+            queue += [one for call in calls for one in _called_by(facts, call)]
+    return frozenset(found)
 
 
 def _called_by(facts: Facts, call: cst.Call) -> Iterator[cst.CSTNode]:

@@ -53,7 +53,8 @@ def not_beside(context: Context, event: Event, place: _Place, below: Collection[
 
 def _left(context: Context, event: Event, place: _Place, is_to_be_left: Callable[[Here], bool]) -> _Place:
     seen, found, left = False, place, False
-    beside, trained = concurrent.beside(context.facts), _trained_in(context.facts)
+    beside = concurrent.beside(context.facts).keys() | concurrent.in_loaders(context.facts)
+    trained = _trained_in(context.facts)
     for here in event.here.up():
         seen = seen or here.node is place[1]
         if here.arm == CALLED and seen and (here.frame.node in beside or is_to_be_left(here)):
