@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.outside import is_of_a_data_set
+from distify_codemods.decisions import concurrent
 from distify_codemods.events import Event, Here
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context
@@ -20,6 +20,7 @@ IN_ONE_PIECE = (
     "write it under a name of the process's own (with `os.getpid()` in it) and let `os.replace` put it in place; or "
     "have all such files written before the script is started"
 )
+_FIRST = "put the `try` under `with rt.main_process_first():`, so that rank 0 is through with it before the others come"
 
 
 def outside(
@@ -35,13 +36,12 @@ def outside(
     return place
 
 
-def what_to_do(context: Context, event: Event) -> str:
-    """What a person can do where ranks would have to wait in an attempt: also where it is the reading that may fail."""
-    if any(is_of_a_data_set(context.facts, here) for here in event.here.up()):
-        return IN_ONE_PIECE
-    return (
-        "put the `try` under `with rt.main_process_first():`, so that rank 0 is through with it before the others come"
-    )
+def what_to_do(context: Context, event: Event, otherwise: str = _FIRST) -> str:
+    """What a person can do where ranks would have to wait, and cannot; of an attempt also where it is the reading that
+    may fail.
+    """
+    of_loaders = concurrent.in_loaders(context.facts)
+    return IN_ONE_PIECE if any(here.frame.node in of_loaders for here in event.here.up()) else otherwise
 
 
 def beside(context: Context, event: Event, place: tuple[Module, cst.CSTNode], writes: Iterable[Event]) -> list[Event]:

@@ -24,6 +24,7 @@ from distify_codemods.interpreter.frames import CALLED
 from distify_codemods.libraries import effects
 from distify_codemods.libraries.checkpoints import LOAD
 from distify_codemods.program import Module
+from distify_codemods.rules import attempts
 from distify_codemods.rules.base import Context
 
 #: What has called them when it returns.
@@ -84,11 +85,11 @@ def is_written_within(context: Context, event: Event, place: _Place, writes: Ite
     if within:
         made = event.name in effects.MAKES_FOLDERS
         read, written = ("a folder is made", "removed the old one") if made else ("a file is read", "written it")
+        apart = f"{'remove' if made else 'write'} it before that line, or do this behind it, when all of that is done"
         context.needs_you(
             f"{read} in what line {place[0].place(place[1]).line} does, starts or hands over, once rank 0 has "
             f"{written} there: the others cannot wait for that in between",
-            event.module, event.node,
-            f"{'remove' if made else 'write'} it before that line, or do this behind it, when all of that is done",
+            event.module, event.node, apart if made else attempts.what_to_do(context, event, apart),
         )  # fmt: skip
     return within
 
