@@ -47,6 +47,40 @@ def test_divided_at_its_definition(line: str) -> None:
     assert converted(before) == distributed(setup=divided, loader=SHARDED, loop=with_line(SHUFFLED, line))
 
 
+@pytest.mark.parametrize(
+    ("definition", "size"),
+    [
+        ("batch_size, epochs = 8, 3\n", "batch_size"),
+        ("(epochs, batch_size), rate = (3, 8), 0.1\n", "batch_size"),
+        ("[batch_size, epochs] = [8, 3]\n", "batch_size"),
+        ("batch_size: int = 8\n", "batch_size"),
+        ("config = {'batch_size': 8, 'epochs': 3}\n", "config['batch_size']"),
+        ("class Config:\n    batch_size: int = 8\n\n\n", "Config.batch_size"),
+    ],
+)
+def test_divided_where_several_are_defined(definition: str, size: str) -> None:
+    line = f"y = torch.ones({size}, 1)"
+    loader = LOADER.replace("=batch_size", f"={size}")
+    before = script(setup=definition, loader=loader, loop=with_line(LOOP, line))
+    after = converted(before)
+    assert definition.replace("8", "rt.per_rank_batch_size(8)") in after
+    assert after.count("per_rank_batch_size") == 1
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "def size_of(size):\n    return size\n\n\nbatch_size = size_of(8)\n",
+        "batch_size, epochs = [size_of for size_of in (8, 3)]\n",
+        "batch_size = max(8, 4)\n",
+        "batch_size = (lambda: 8)()\n",
+    ],
+)
+def test_not_divided_where_it_is_no_definition(definition: str) -> None:
+    before = script(setup=definition, loader=LOADER, loop=with_line(LOOP, "y = torch.ones(batch_size, 1)"))
+    assert ("BATCH01", line_of(before, "torch.ones")) in blocked(before)
+
+
 def test_setting_of_the_command_line() -> None:
     imports = f"import argparse\n\n{IMPORTS}"
     parser = """\

@@ -161,13 +161,22 @@ def _depends(event: Event, objs: set[Obj]) -> bool:
     return any(objs & (value.objs | value.sources) for value in given)
 
 
+_DISPLAYS = (cst.Element, cst.Tuple, cst.List, cst.DictElement, cst.Dict)
+
+
+def _is_named(module: Module, site: cst.CSTNode) -> bool:
+    """`batch_size = 8`, `batch_size, epochs = 8, 2`, `config = {"batch_size": 8}`: a literal that is written once."""
+    around: cst.CSTNode | None = site
+    while around is site or isinstance(around, _DISPLAYS):
+        around = module.parents.get(around)
+    return isinstance(around, (cst.Assign, cst.AnnAssign))
+
+
 def _division(decisions: Decisions, value: Value, used: Event) -> Division | None:
     obj = value.single()
     line = used.module.place(used.node).line
-    if isinstance(obj, Const) and obj.site is not None and obj.module is not None:
-        parent = obj.module.parents.get(obj.site)
-        if isinstance(parent, cst.Assign):
-            return Division(obj.module, obj.site, "", obj, line)
+    if isinstance(obj, Const) and obj.site is not None and obj.module is not None and _is_named(obj.module, obj.site):
+        return Division(obj.module, obj.site, "", obj, line)
     if isinstance(obj, Setting):
         parsed = [event for event in decisions.facts.of_kind(Kind.ARGUMENTS_PARSED) if event.node is obj.site]
         for event in parsed:
