@@ -118,3 +118,94 @@ def test_one_sample_of_a_part_of_what_a_loader_gives(head: str) -> None:
 def test_parts_of_what_a_loader_gives(head: str) -> None:
     loop = LOOP.replace("for x, y in loader:", head)
     assert links(script(imports=MORE, loop=loop)) == []
+
+
+VIEWS = """\
+class Views(Dataset):
+    def __init__(self, two=True, transform=None):
+        self.x, self.y = torch.randn(64, 4), torch.randn(64, 1)
+        self.two, self.transform = two, transform
+
+    def __len__(self):
+        return len(self.y)
+
+    def look(self, x):
+        return [x * 0.9, x * 1.1]
+
+    def __getitem__(self, i):
+        x, y = self.x[i], self.y[i]
+        {body}
+
+
+class Pair:
+    def __init__(self, base):
+        self.base = base
+
+    def __call__(self, x):
+        return {pair}
+
+
+data = {data}
+"""
+OF_BOTH = "F.mse_loss(model(x[0]), y) + F.mse_loss(model(x[1]), y)"
+
+
+def of_views(body: str, data: str = "Views()", pair: str = "[self.base(x), self.base(x)]", loss: str = OF_BOTH) -> str:
+    imports = f"{MORE}import torchvision\nfrom torch.utils.data import Dataset, Subset\n"
+    made = VIEWS.format(body=body.replace("\n", "\n        "), data=data, pair=pair)
+    loop = LOOP.replace("nn.functional.mse_loss(model(x), y)", loss)
+    return script(imports=imports, data=made, loop=loop)
+
+
+PAIR = "Views(transform=Pair(torch.relu))"
+
+
+@pytest.mark.parametrize(
+    ("body", "data"),
+    [
+        ("return [x, x * 2], y", "Views()"),
+        ("return (x, x * 2), y", "Subset(Views(), range(32))"),
+        ("views = [x, x * 2]\nreturn views, y", "Views()"),
+        ("views = []\nfor k in range(2):\n    views.append(x * k)\nreturn views, y", "Views()"),
+        ("return [x * k for k in range(2)], y", "Views()"),
+        ("return self.look(x), y", "Views()"),
+        ("if self.two:\n    return [x, x * 2], y\nreturn x, y", "Views()"),
+        ("if not self.two:\n    return x, y\nelse:\n    return [x, x * 2], y", "Views()"),
+        ("if self.transform is not None:\n    return self.transform(x), y\nreturn x, y", PAIR),
+        ("x = self.transform(x)\nreturn x, y", PAIR),
+        ("with torch.no_grad():\n    return self.transform(x), y", PAIR),
+        ("", "torchvision.datasets.FakeData(transform=Pair(torch.relu))"),
+    ],
+)
+def test_parts_of_what_a_data_set_returns_for_a_sample(body: str, data: str) -> None:
+    """Of a list of two views for each sample, a batch has a list of two tensors."""
+    assert links(of_views(body or "return x, y", data)) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "data", "pair"),
+    [
+        ("return x, y", "Views()", "x"),
+        ("return torch.stack([x, x * 2]), y", "Views()", "x"),
+        ("views = [x, x * 2]\nviews = torch.stack(views)\nreturn views, y", "Views()", "x"),
+        ("if self.two:\n    return [x, x * 2], y\nreturn x, y", "Views(two=False)", "x"),
+        ("if i > 3:\n    x = [x, x * 2]\nreturn x, y", "Views()", "x"),
+        ("if len(x) > 3:\n    return [x, x * 2], y\nreturn x, y", "Views()", "x"),
+        ("return self.transform(x), y", PAIR, "torch.stack([self.base(x), self.base(x)])"),
+        ("", "torchvision.datasets.FakeData(transform=torchvision.transforms.ToTensor())", "x"),
+        ("", "torchvision.datasets.VOCDetection('voc', transform=Pair(torch.relu))", "[x, x]"),
+    ],
+)
+def test_one_sample_of_what_is_not_seen_to_be_a_list(body: str, data: str, pair: str) -> None:
+    assert len(links(of_views(body or "return x, y", data, pair))) == 1
+
+
+def test_one_sample_of_a_view() -> None:
+    before = of_views("return [x, x * 2], y", loss="F.mse_loss(model(x[0]), y) + x[1][0].mean()")
+    assert links(before) == [line_of(before, "x[1][0]")]
+
+
+def test_a_table_of_views() -> None:
+    before = of_views('return {"views": [x, x * 2], "y": y}')
+    before = before.replace("for x, y in loader:", 'for batch in loader:\n        x, y = batch["views"], batch["y"]')
+    assert links(before) == []

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Const, Obj, Ref
-from distify_codemods.interpreter import collate_functions, holding
-from distify_codemods.interpreter.collate_forms import ROWS, UNKNOWN, Form, Kind, columns, either
+from distify_codemods.interpreter import collate_functions, holding, nested
+from distify_codemods.interpreter.collate_forms import UNKNOWN, Form, Kind, either
 from distify_codemods.libraries import collating as table
 from distify_codemods.libraries import graphs, torch_data, torch_losses
 from distify_codemods.objects import Arguments, External, Mapping, Sequence
@@ -26,8 +26,6 @@ from distify_codemods.values import NOTHING, Value
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
-_STACKED = columns(ROWS)  # what torch makes by itself
-
 
 def layout(machine: Machine, loader: External) -> Form:
     """How the samples lie in the batches of a loader; UNKNOWN where that is not seen."""
@@ -37,22 +35,22 @@ def layout(machine: Machine, loader: External) -> Form:
         return UNKNOWN
     given = loader.attributes.get("collate_fn") or (loader.arguments or Arguments()).get("collate_fn", 6)
     if given is None or given is NOTHING:
-        return _STACKED if given is None else UNKNOWN
+        return nested.form_of(machine, loader) if given is None else UNKNOWN
     if given.open or not given.objs:
         return UNKNOWN
-    found = [_made(machine, given.of([obj])) for obj in given.objs]
+    found = [_made(machine, given.of([obj]), loader) for obj in given.objs]
     result = found[0]
     for other in found[1:]:
         result = either(result, other)
     return result
 
 
-def _made(machine: Machine, collate: Value) -> Form:
+def _made(machine: Machine, collate: Value, loader: External) -> Form:
     only = collate.single()
     if isinstance(only, Const) and only.value is None:
-        return _STACKED
+        return nested.form_of(machine, loader)
     if isinstance(only, Ref) and only.name in table.DEFAULT:
-        return _STACKED
+        return nested.form_of(machine, loader)
     return collate_functions.form_of(machine, collate)
 
 
@@ -70,7 +68,7 @@ def batch_of(machine: Machine, loader: External) -> Value:
     form = layout(machine, loader)
     marks = [_marks(machine, leaf, loader) for leaf in form.leaves()]
     plain = Value(scale=Scale.SAMPLES, sources=loader.alone)
-    if not any(marks):
+    if not any(marks) and not any(item.items for item in form.items if form.kind is not Kind.COLUMNS):
         return plain
     return _value(machine, form, loader, plain)
 
@@ -81,11 +79,11 @@ def _marks(machine: Machine, leaf: Form, loader: External) -> Ordered[Obj | str]
     return Ordered(machine.made(Listed, loader.site, loader).alone)
 
 
-def _value(machine: Machine, form: Form, loader: External, plain: Value) -> Value:
+def _value(machine: Machine, form: Form, loader: External, plain: Value, is_part: bool = False) -> Value:
     every = EMPTY.union(*(_marks(machine, leaf, loader) for leaf in form.leaves()))
     whole = plain.adding(every)
     if form.kind in (Kind.TUPLE, Kind.TABLE):
-        items = tuple(_value(machine, one, loader, plain) for one in form.items)
+        items = tuple(_value(machine, one, loader, plain, True) for one in form.items)
         items = tuple(one.adding([PART]) for one in items)
         made: Obj
         if form.kind is Kind.TUPLE:
@@ -94,6 +92,9 @@ def _value(machine: Machine, form: Form, loader: External, plain: Value) -> Valu
             named: Table[object, Value] = Table(zip(form.names, items, strict=True))
             made = machine.made(Mapping, loader.site, loader, form, items=named)
         return replace(whole, objs=made.alone)
+    if form.kind is Kind.COLUMNS and is_part:
+        element = _value(machine, form.element, loader, plain, is_part).adding([PART])
+        return replace(whole, objs=machine.made(Sequence, loader.site, loader, form, element=element).alone)
     return whole
 
 

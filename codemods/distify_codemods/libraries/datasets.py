@@ -23,6 +23,12 @@ def may_be_stream(name: str) -> bool:
 #: torchvision's, and where those of them that fetch pictures are told so.
 OF_PICTURES = "torchvision.datasets."
 DOWNLOAD = 4
+#: Those whose samples are a picture, as their `transform` returns it, and what it shows.
+OF_PAIRS = frozenset(
+    f"{OF_PICTURES}{name}"
+    for name in """CIFAR10 CIFAR100 DatasetFolder EMNIST FakeData FashionMNIST ImageFolder ImageNet KMNIST MNIST STL10
+    SVHN""".split()
+)
 #: Bases that fetch nothing by themselves.
 PLAIN_BASES = ("torch.utils.data.", "builtins.", "abc.", "typing.")
 #: Classes of data sets, by how their full names begin.

@@ -25,6 +25,8 @@ HOW_SOON = frozenset(
     """in_order multiprocessing_context num_workers persistent_workers pin_memory pin_memory_device prefetch_factor
     timeout""".split()
 )
+#: Some samples of a data set.
+SUBSET = "torch.utils.data.Subset"
 STREAM = "torch.utils.data.IterableDataset"
 #: Samplers: in the order of the data set, and each rank's share of it.
 IN_ORDER = "torch.utils.data.SequentialSampler"
