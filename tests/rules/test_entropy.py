@@ -86,6 +86,13 @@ def test_generators_without_a_seed(made: str) -> None:
     assert advice.place.line == line_of(before, made)
 
 
+def test_a_generator_without_a_seed_that_nobody_reads() -> None:
+    made = "def rows(n):\n    rng = np.random.default_rng()\n    return list(range(n))\n\n\norder = rows(8)\n"
+    assert conversion_of(script(imports=IMPORTED, setup=made), options=Options()).strategy is Strategy.SHARDED
+    read = made.replace("return list(range(n))", "return rng.permutation(n)")
+    assert conversion_of(script(imports=IMPORTED, setup=read), options=Options()).strategy is Strategy.SHARED
+
+
 @BOTH
 @pytest.mark.parametrize(
     ("before", "after"),

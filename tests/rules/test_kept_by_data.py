@@ -145,6 +145,45 @@ def test_what_is_kept_for_an_index_or_made_once(lines: str) -> None:
     assert told(item=lines) == (Strategy.SHARDED, [])
 
 
+PADDED = SCRIPT.replace(
+    "class Noise:",
+    """def padded(x, n):
+    {helper}
+    return pad
+
+
+class Noise:""",
+).replace("self.transform = Noise()", "self.transform, self.first = Noise(), padded(self.x[0], 4)")
+CALLED = "return padded(self.x[i], 4), self.y[i]"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "pad = torch.zeros(n)\n    pad[: x.shape[0]] = x",
+        "pad = torch.zeros(n)\n    pad[0] += x[0]",
+        "pad = torch.zeros(n)\n    pad.add_(x)",
+        "rows = list(x)\n    rows.append(x)\n    pad = torch.stack(rows).sum(0)",
+    ],
+)
+def test_what_is_made_anew_in_each_call(made: str) -> None:
+    """Also of a function that is called when the data set is made."""
+    assert told(item=CALLED, helper=made, text=PADDED) == (Strategy.SHARDED, [])
+
+
+@pytest.mark.parametrize(
+    ("made", "place"),
+    [
+        ("pad = kept\n    pad[: x.shape[0]] += x", "pad[: x.shape[0]] += x"),
+        ("pad = torch.zeros(n) if n > 4 else kept\n    pad[: x.shape[0]] += x", "pad[: x.shape[0]] += x"),
+        ("global kept\n    kept[: x.shape[0]] += x\n    pad = kept * 1", "kept[: x.shape[0]] += x"),
+    ],
+)
+def test_what_is_there_before_a_call(made: str, place: str) -> None:
+    text = PADDED.replace("def padded(", "kept = torch.zeros(4)\n\n\ndef padded(")
+    assert told(item=CALLED, helper=made, text=text) == (Strategy.SHARED, [place])
+
+
 def test_a_method_that_sets_what_another_one_reads() -> None:
     item, line = "before = self.last\nself._keep(i)\nreturn self.x[i] + (before or 0), 0", "self.last = i"
     text = SCRIPT.replace("def _count", "def _keep(self, i):\n        self.last = i\n\n    def _count")

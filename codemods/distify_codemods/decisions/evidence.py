@@ -287,12 +287,20 @@ def _goes_on(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
 def _without_seeds(facts: Facts) -> Iterator[Link]:
     """Data, or an order, that each rank would draw by itself."""
     for event in entropy.without_seeds(facts):
-        if not facts.in_training(event):
+        if not facts.in_training(event) and not _is_left(event):
             yield Link(
                 event.module, event.node,
                 f"`{brief(event.node)}` has no seed: what is drawn from it is something else on each rank",
                 "with a seed it could be followed",
             )  # fmt: skip
+
+
+def _is_left(event: Event) -> bool:
+    """`rng = np.random.default_rng()` in a function that never reads it."""
+    given = event.module.parents.get(event.node)
+    target = given.targets[0].target if isinstance(given, cst.Assign) and len(given.targets) == 1 else None
+    within = isinstance(event.module.function(event.node), cst.FunctionDef)
+    return within and isinstance(target, cst.Name) and not any(event.module.flow(target).uses(target))
 
 
 def _of_its_own_order(facts: Facts) -> Iterator[Link]:

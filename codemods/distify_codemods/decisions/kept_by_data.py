@@ -30,8 +30,8 @@ from distify_codemods.facts import Facts
 from distify_codemods.inside import values_in
 from distify_codemods.libraries import in_place, python
 from distify_codemods.naming import brief
-from distify_codemods.objects import Function, Method
-from distify_codemods.origins import SAMPLE
+from distify_codemods.objects import Function, Mapping, Method, Sequence
+from distify_codemods.origins import SAMPLE, Zero
 from distify_codemods.program import Module
 from distify_codemods.values import Value
 
@@ -146,7 +146,28 @@ class _Sampling:
         return isinstance(place, (cst.Attribute, cst.Subscript)) and self._is_there(place.value)
 
     def _is_there(self, holder: cst.BaseExpression) -> bool:
+        *_, root = tree.inwards(holder)
+        if isinstance(root, cst.Name) and self._is_made_anew(root):
+            return False
         return any(self._outlives(self._facts.value(one)) for one in tree.inwards(holder))
+
+    def _is_made_anew(self, name: cst.Name) -> bool:
+        """`pad = np.zeros(…)`: whether a name has what its own function makes, in each call of it."""
+        module = self._facts.module_of(name)
+        function = module.function(name)
+        if not isinstance(function, cst.FunctionDef) or name.value in names_of_others(function):
+            return False
+        bound = module.flow(name).reaching(name)
+        return bool(bound) and all(self._is_made_there(module, one) for one in bound)
+
+    def _is_made_there(self, module: Module, bound: cst.CSTNode) -> bool:
+        target = module.parents.get(bound)
+        given = module.parents.get(target) if isinstance(target, cst.AssignTarget) else None
+        if not isinstance(given, cst.Assign) or len(given.targets) > 1 or not isinstance(given.value, cst.Call):
+            return False
+        made = self._facts.value(given.value)
+        plain = all(isinstance(obj, (Mapping, Sequence, Zero)) and obj.site is given.value for obj in made.objs)
+        return plain and bool(made.objs) and not made.open
 
     def _outlives(self, value: Value) -> bool:
         held = [obj for obj in value.objs if not isinstance(obj, Method)]
