@@ -237,6 +237,47 @@ def test_a_loop_over_one_loader_or_another() -> None:
     assert "    rt.set_epoch(chosen, epoch)\n    for x, y in chosen:\n" in after
 
 
+ANEW = """\
+for epoch in range(3):
+    if epoch == 0:
+        loader = DataLoader(data, batch_size=4, shuffle=True)
+    else:
+        loader = DataLoader(data, batch_size=8, shuffle=True)
+"""
+LATER = """\
+loader = DataLoader(data, batch_size=4, shuffle=True)
+for epoch in range(3):
+    if epoch == 2:
+        loader = DataLoader(data, batch_size=8, shuffle=True)
+"""
+
+
+@pytest.mark.parametrize("made", [ANEW, LATER])
+@pytest.mark.parametrize("turn", ["", "        if epoch == 1: break\n"])
+def test_a_loader_that_is_made_in_several_places_under_one_name(made: str, turn: str) -> None:
+    before = script(loader="", loop=LOOP.replace("for epoch in range(3):\n", made) + turn)
+    assert said(before) == []
+    after = converted(before)
+    assert after.count("sampler=rt.TrainingSampler(data)") == 2
+    assert "    loader.sampler.set_epoch(epoch)\n    for x, y in loader:\n" in after
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("        loss = ", "        if epoch == 1: continue\n        loss = "),
+        ("        loss.backward()", "        if epoch > 1: loss.backward()"),
+        ("        loader = DataLoader(data, batch_size=8, shuffle=True)", "        loader = other"),
+    ],
+)
+def test_loaders_under_one_name_on_some_of_which_it_may_not_train(old: str, new: str) -> None:
+    loop = LOOP.replace("for epoch in range(3):\n", ANEW).replace(old, new)
+    before = script(loader="other = DataLoader(data, batch_size=8)\n", loop=loop)
+    assert [one.message.rpartition(": ")[2] for one in said(before)] == [
+        "it may train on each of them, or on some only"
+    ]
+
+
 def test_both_loaders_of_a_loop_train() -> None:
     before = script(loader=TWO, loop=EITHER + LOOP.replace("in loader", "in chosen"))
     after = converted(before, settled(loader="loader other"))

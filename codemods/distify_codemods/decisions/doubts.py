@@ -153,6 +153,26 @@ def mixed_loaders(facts: Facts, loop: BatchLoop) -> Blocked:
     return Blocked(CODE, loop.module, loop.node, message, _which(facts, loop.loaders))
 
 
+def trains_on_each(facts: Facts, loop: BatchLoop) -> bool:
+    """Whether each turn of a loop trains, and its loaders, made in several places, have one name: they are its own."""
+    over = loop.passing.iter if loop.passing is not None else None
+    if not isinstance(over, cst.Name) or set(loop.trained) != set(loop.loaders) or _flags(facts, loop):
+        return False
+    first = min((event.number for event in facts.backwards if event.inside(loop.event)), default=0)
+    if any(event.number < first and event.inside(loop.event) for event in facts.of_kind(Kind.LEAVE)):
+        return False  # perhaps before it trains
+    calls = {loader.obj: loader.call for loader in facts.loaders}
+    named = [_given(loop, bound) for bound in loop.module.flow(over).reaching(over)]
+    return bool(named) and set(named) == {calls.get(obj) for obj in loop.loaders}
+
+
+def _given(loop: BatchLoop, bound: cst.CSTNode) -> cst.CSTNode | None:
+    """The call of `loader = DataLoader(…)`"""
+    parents = loop.module.parents
+    given = parents.get(parents[bound]) if isinstance(parents.get(bound), cst.AssignTarget) else None
+    return given.value if isinstance(given, cst.Assign) and len(given.targets) == 1 else None
+
+
 def _which(facts: Facts, loaders: Iterable[External]) -> str:
     options = [f"--train-loader {_argument(facts.names.of(one))}" for one in facts.names.in_order(loaders)]
     return f"name those that it trains on: {_joined(list(dict.fromkeys(options)))}"

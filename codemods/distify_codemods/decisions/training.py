@@ -114,6 +114,6 @@ def _mixed(facts: Facts, loaders: list[Loader]) -> Blocked | None:
     for loop in facts.training_loops:
         drawn = [loader.obj for loader in facts.loaders if loader.obj in loop.loaders]
         mixed = loop.alternates and objs & set(loop.loaders) and not told & set(loop.trained)
-        if mixed and not alternatives.one_of(facts, drawn):
+        if mixed and not alternatives.one_of(facts, drawn) and not doubts.trains_on_each(facts, loop):
             return doubts.mixed_loaders(facts, loop)
     return None
