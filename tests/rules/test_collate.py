@@ -211,3 +211,16 @@ def test_a_draw_at_each_step_of_time_is_for_all_samples(stacked: str, for_all: b
     setup = function(f"return [{stacked} for one in zip(*batch)]")
     before = script(imports=TOOLS, setup=setup, loader=OWN.format(given="collate"), model=WALK)
     assert ("with rt.draw_alike():" in converted(before, options=Options(strategy="shared"))) is for_all
+
+
+@pytest.mark.parametrize("options", ["", "key=len", "key=lambda one: len(one[0]), reverse=True"])
+def test_samples_that_are_put_in_an_order_are_said_to_be(options: str) -> None:
+    body = f"batch.sort({options})\nxs, ys = zip(*batch)\nreturn pad_sequence(xs, batch_first=True), torch.stack(ys)"
+    [message] = messages(function(body))
+    assert "of its `collate_fn` puts the samples in an order by all of the batch" in message
+    assert message.startswith("`batch.sort(")
+
+
+def test_what_is_sorted_beside_the_samples() -> None:
+    body = "xs, ys = zip(*batch)\nnames = ['b', 'a']\nnames.sort()\nreturn torch.stack(xs), torch.stack(ys)"
+    assert not any("in an order" in one for one in messages(function(body)))

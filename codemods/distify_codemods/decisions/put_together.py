@@ -43,6 +43,14 @@ def links(facts: Facts, marks: Callable[[Facts, type[Obj]], Sequence[Obj]]) -> I
 def _of(facts: Facts, loader: Loader, marks: Callable[[Facts, type[Obj]], Sequence[Obj]]) -> Iterator[Link]:
     place = loader.made.module, loader.made.node
     form = collated.layout(facts.run.machine, loader.obj)
+    if form.sort is not None:
+        yield Link(
+            *place,
+            f"`{brief(form.sort)}` of its `collate_fn` puts the samples in an order by all of the batch, and each rank "
+            "would have the order of its share",
+            "where samples are packed, `enforce_sorted=False` needs no such order",
+        )  # fmt: skip
+        return
     if not collated.is_seen(form):
         yield Link(
             *place,

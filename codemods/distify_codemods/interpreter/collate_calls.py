@@ -49,6 +49,8 @@ def evaluate(body: Body, node: cst.Call) -> Form:
     named = {one.keyword.value: _argument(body, one.value) for one in node.args if one.keyword is not None}
     if isinstance(func, cst.Attribute):
         receiver = body.evaluate(func.value)
+        if receiver.kind is Kind.LISTED and func.attr.value == python.SORTS:
+            raise Unseen(node)
         if receiver.kind is not Kind.CONST:
             return _method(receiver, func.attr.value, given, named)
     callee = body.evaluate(func)
@@ -220,7 +222,7 @@ def _method(receiver: Form, name: str, given: list[Form], named: Named) -> Form:
         return Form(Kind.EACH, padded=receiver.padded, one_row=True)
     form = combined([receiver, *everything])
     if form.kind not in SMALL:
-        raise Unseen  # `batch.sort(…)`
+        raise Unseen  # `batch.pop()`
     return form
 
 

@@ -6,12 +6,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum, auto
 
+import libcst as cst
+
 from distify_codemods.records import dataclass
 from distify_codemods.values import NOTHING, Value
 
 
 class Unseen(Exception):
     """Something of a function is not understood: nothing is known of what it makes."""
+
+    def __init__(self, sort: cst.Call | None = None) -> None:
+        self.sort = sort  # the call that is not followed, if it puts the samples in an order
 
 
 class Kind(Enum):
@@ -37,6 +42,7 @@ class Form:
     padded: bool = False  # its form depends on other samples
     one_row: bool = False  # of a sample: its first dimension has one entry
     value: Value = NOTHING  # of constants
+    sort: cst.Call | None = None  # of what is unknown: by what samples were put in an order
 
     @property
     def element(self) -> Form:

@@ -37,8 +37,8 @@ def form_of(machine: Machine, collate: Value) -> Form:
     """What it returns for a list of samples; UNKNOWN where that is not seen."""
     try:
         return _called(machine, Form(Kind.CONST, value=collate), [listed(EACH)], {}, 0)
-    except Unseen:
-        return UNKNOWN
+    except Unseen as given_up:
+        return UNKNOWN if given_up.sort is None else Form(Kind.UNKNOWN, sort=given_up.sort)
 
 
 def _run(machine: Machine, function: Function, given: list[Form], named: Named, depth: int) -> Form:

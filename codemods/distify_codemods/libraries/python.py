@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 LENGTH = "builtins.len"
+#: The method that puts a list in an order.
+SORTS = "sort"
 PROPERTY = "builtins.property"
 RANGE, SUM = "builtins.range", "builtins.sum"
 NUMBERS = frozenset({RANGE, "itertools.count"})
