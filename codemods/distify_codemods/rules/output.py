@@ -207,10 +207,10 @@ def _training_figures(context: Context) -> None:
             "many times too small as there are ranks", event.module, node,
         )  # fmt: skip
     counted = ((event, node) for event in shown for node in tree.walk(event.node) if _counts_samples(context, node))
-    for event, node in islice(counted, 1):
+    for event, number in islice(counted, 1):
         context.advice(
-            f"`{tree.code_of(node)}` counts the samples of rank 0's shares alone: all ranks together have done as many "
-            "times that as there are ranks", event.module, node,
+            f"`{tree.code_of(number)}` counts the samples of rank 0's shares alone: all ranks together have done as "
+            "many times that as there are ranks", event.module, number,
         )  # fmt: skip
 
 
