@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level
+from distify_codemods import Level, Strategy
 from distify_codemods.results import Options
 
 from tests.rules.scripts import (
     GROUP,
     IMPORTS,
+    LOADER,
     LOOP,
     OPTIMIZER,
     PRINT,
@@ -227,6 +228,29 @@ def test_a_ratio_that_is_too_small_is_told(line: str, imports: str) -> None:
     assert line.replace("\n", "\n        ") in converted(before, options=Options())
     told = [one.message for one in findings("OUT01", before, Level.ADVICE)]
     assert len([one for one in told if TOO_SMALL in one]) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "for k in range(3):\n    if (y > k).sum() == 0:\n        continue\n    print((y > k).sum().item() / 8)",
+        "y[0] > 0 and print(correct / batch_size)",
+        "shown = [print(correct / batch_size) for _ in range(int(y[0] > 0))]",
+        "for k in range(3):\n    if (y > k).sum() == 0:\n        break\n    print(correct / batch_size)",
+    ],
+)
+def test_where_some_ranks_pass_over_it_nothing_is_added_up(line: str) -> None:
+    """The others would wait for them."""
+    assert line.replace("\n", "\n        ") in converted(counting(line), options=Options())
+
+
+def test_a_size_that_is_divided_where_it_is_defined_divides_no_figure_of_all() -> None:
+    loop = LOOP.replace("loss = ", "x = x + torch.randn(batch_size, 4)\n        loss = ")
+    loader = LOADER.replace("batch_size=8", "batch_size=batch_size")
+    parts = {"setup": "batch_size = 8\n", "loader": loader}
+    assert conversion_of(script(loop=loop, **parts), options=Options()).strategy is Strategy.SHARDED
+    shown = "        print((model(x).detach() > y).sum().item() / batch_size)\n"
+    assert conversion_of(script(loop=loop + shown, **parts), options=Options()).strategy is Strategy.SHARED
 
 
 def test_a_ratio_after_the_loop_is_added_up_once() -> None:

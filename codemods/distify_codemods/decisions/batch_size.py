@@ -9,6 +9,7 @@ import libcst as cst
 from distify_codemods import arguments, tree
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions.base import Blocked, Decisions, Division, Link, LoaderDecision, Sharding
+from distify_codemods.decisions.trials import as_it_stands
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import dealt_by
 from distify_codemods.libraries import drawing, python, torch_data, torch_tensors
@@ -101,7 +102,15 @@ def _other_use(decisions: Decisions, division: Division) -> tuple[Module, cst.CS
             operands = (decisions.facts.value(node.left), decisions.facts.value(node.right))
             if any(division.obj in value.objs for value in operands) and not _harmless(module, node):
                 return module, node
+            if division.obj in operands[1].objs | operands[1].sources and _is_of_figures(decisions, node):
+                return module, node
     return None
+
+
+def _is_of_figures(decisions: Decisions, node: cst.BinaryOperation) -> bool:
+    """`correct / batch_size`, also where it is shown: what is added up over the ranks is of the whole batch."""
+    divides = isinstance(node.operator, (cst.Divide, cst.FloorDivide))
+    return divides and bool(dealt_by(as_it_stands(decisions.facts).value(node.left).sources))
 
 
 def _harmless(module: Module, node: cst.CSTNode) -> bool:

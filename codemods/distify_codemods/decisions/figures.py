@@ -18,7 +18,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.decisions.base import Averaging, Left, Putting
-from distify_codemods.decisions.places import Place, Places, places_of
+from distify_codemods.decisions.places import Place, Places, places_of, with_what_is_left_early
 from distify_codemods.decisions.sinks import Kind, Sink, sinks
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.libraries import meters, python
@@ -74,7 +74,7 @@ def kept(facts: Facts, stage: Stage, done: Collection[cst.CSTNode]) -> tuple[lis
 
 def not_reached_by_all(facts: Facts, found: Iterable[Averaging]) -> list[cst.CSTNode]:
     """Figures that some ranks would wait for, while another has left the loop or the function before."""
-    places = Places(facts, early=True)
+    places = with_what_is_left_early(facts)
     kept = [one for one in found if one.code == CODE]
     return [one.node for one in kept if places.of(one.module, one.node) is Place.UNSURE]
 

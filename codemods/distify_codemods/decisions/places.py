@@ -193,3 +193,8 @@ def _around(loops: list[BatchLoop]) -> set[cst.CSTNode]:
 @answered_once
 def places_of(facts: Facts) -> Places:
     return Places(facts)
+
+
+@answered_once
+def with_what_is_left_early(facts: Facts) -> Places:
+    return Places(facts, early=True)

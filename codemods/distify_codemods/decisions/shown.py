@@ -4,6 +4,7 @@ what is that of all ranks, and what stands beside it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import libcst as cst
@@ -11,6 +12,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions.base import Averaging, Putting
 from distify_codemods.decisions.differing import reached_alike, why_different
+from distify_codemods.decisions.places import Place, with_what_is_left_early
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.program import Module
@@ -27,10 +29,19 @@ def shown(facts: Facts) -> Iterator[Averaging]:
     are divided by a number of the whole batch: of one rank's, the ratio would be as many times too small as there are.
     """
     for event in facts.of_kind(Kind.PRINT):
-        if facts.in_training(event) and reached_alike(facts, event):
+        if facts.in_training(event) and reached_alike(facts, event) and _is_evaluated_by_all(facts, event):
             counted = _is_now_and_then(event) and any(_is_share_of_counts(facts, node) for node in _ratios(event))
             if counted or next(by_a_whole(facts, event), None) is not None:
                 yield from _Line(facts, event).figures()
+
+
+def _is_evaluated_by_all(facts: Facts, event: Event) -> bool:
+    """Not after a `continue` by which some ranks pass over it, nor once for each of a rank's own entries."""
+    around = event.module.enclosing(event.node)
+    within = itertools.takewhile(lambda one: not isinstance(one, cst.BaseStatement), around)
+    several = any(isinstance(one, (cst.BaseComp, cst.Lambda)) for one in within)
+    place = with_what_is_left_early(facts).of(event.module, event.node)
+    return not several and place is not Place.UNSURE
 
 
 def by_a_whole(facts: Facts, event: Event) -> Iterator[cst.BinaryOperation]:
