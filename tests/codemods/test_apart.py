@@ -107,7 +107,7 @@ def test_what_is_said_to_be_apart_is(space: str) -> None:
         warnings.simplefilter("ignore")
         seen = {call: is_apart(space, call) for call in said}
     assert [call for call, apart in seen.items() if apart is False] == []
-    assert sum(apart is True for apart in seen.values()) > (0 if "linalg" in space else 5)
+    assert "." in space or sum(apart is True for apart in seen.values()) > 50
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,8 @@ def said(before: str, level: Level = Level.ADVICE) -> list[Finding]:
         "assert len(x) == 8",
         "if loss > 1e4:\n    raise RuntimeError",
         "assert not (torch.isnan(loss) and loss < 3)",
+        "assert torch.allclose(x.mean(0), torch.zeros(4), atol=1.0)",
+        "assert (x.mean(0) > -1).all()",
     ],
 )
 def test_a_share_may_fail_where_its_batch_does_not(check: str) -> None:

@@ -205,6 +205,12 @@ def test_one_sample_of_a_view() -> None:
     assert links(before) == [line_of(before, "x[1][0]")]
 
 
+@pytest.mark.parametrize("listed", ["x", "list(x)", "tuple(x)", "[*x]"])
+def test_views_behind_each_other(listed: str) -> None:
+    loss = f"model(torch.cat({listed})).chunk(2)[0].std()"
+    assert links(of_views("return [x, x * 2], y", loss=loss)) == []
+
+
 def test_a_table_of_views() -> None:
     before = of_views('return {"views": [x, x * 2], "y": y}')
     before = before.replace("for x, y in loader:", 'for batch in loader:\n        x, y = batch["views"], batch["y"]')

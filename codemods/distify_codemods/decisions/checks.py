@@ -21,7 +21,7 @@ from distify_codemods.scale import PER_SAMPLE, Scale
 #: What changes nothing about what holds.
 _PASSING = frozenset("item detach cpu float bool numpy tolist".split())
 _OF_NUMBERS = frozenset({"isnan", "isinf"})
-_OF_ALL = frozenset({"all", "isfinite", "allclose", "equal", "array_equal"})
+_OF_ENTRIES = frozenset({"allclose", "equal", "array_equal"})
 _GREATER = (cst.GreaterThan, cst.GreaterThanEqual)
 _LESS = (cst.LessThan, cst.LessThanEqual)
 #: A number of these is no number exactly if it is none on some rank.
@@ -147,9 +147,15 @@ class _Check:
             return answer and (scale in PER_SAMPLE or self.is_of_some(of, True))
         if name == "sum":
             return answer and self._is_mask(of)
-        if name in _OF_ALL:
-            return not answer and (scale in _ADDED_UP or self.is_of_some(of, False))
-        return False
+        if name == "isfinite":
+            return not answer and scale in _ADDED_UP
+        if name == "all":
+            return not answer and (scale in PER_SAMPLE or self.is_of_some(of, False))
+        compared = [of, *(one.value for one in node.args)]
+        return name in _OF_ENTRIES and not answer and all(map(self._is_of_entries, compared))
+
+    def _is_of_entries(self, node: cst.BaseExpression) -> bool:
+        return self.facts.value(node).scale in (*PER_SAMPLE, Scale.CONST)
 
 
 _TURNED: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {

@@ -75,7 +75,7 @@ def _listed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         item, dealt = iteration.while_drawing(machine, lambda: iteration.element_of(machine, over, node, iteration.ALL))
         parameters = Ordered(obj for obj in contained(given) if isinstance(obj, Parameters))
         made.items = None
-        made.grow(item, Value(parameters))
+        made.grow(item, *([Value(parameters)] if parameters else []))
         made.deals |= dealt
     key = sorted_by(machine, arguments, holding.any_item(Value(made.alone)), node)
     return Value(made.alone, given.scale, given.sources | key.sources)

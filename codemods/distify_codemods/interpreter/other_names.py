@@ -45,18 +45,21 @@ def others(machine: Machine, frame: Frame, root: cst.Name | cst.Attribute) -> It
 
 
 def _assigned(frame: Frame, binding: cst.CSTNode) -> cst.BaseExpression | tuple[cst.Attribute, int] | None:
-    """`m = self.memory`; of `x, memory = ctx.saved_tensors`, what is unpacked, and which of it."""
+    """`m = self.memory`, also of several at once; of `x, memory = ctx.saved_tensors`, what is unpacked, and where."""
     parents = frame.module.parents
     target = parents.get(binding)
     position = None
     if isinstance(target, cst.Element) and isinstance(several := parents.get(target), cst.Tuple):
         position = list(several.elements).index(target)
         target = parents.get(several)
-    holder = parents.get(target) if isinstance(target, cst.AssignTarget) else None
-    if not isinstance(holder, cst.Assign):
+    holder = parents.get(target) if isinstance(target, cst.AssignTarget) else target
+    if not isinstance(holder, (cst.Assign, cst.AnnAssign)) or holder.value is None:
         return None
+    given: cst.BaseExpression = holder.value
+    if position is not None and isinstance(given, cst.Tuple) and position < len(given.elements):
+        given, position = given.elements[position].value, None
     if position is None:
-        return holder.value if is_a_place(holder.value) else None
+        return given if is_a_place(given) else None
     saved = isinstance(holder.value, cst.Attribute) and holder.value.attr.value in _SAVED
     return (holder.value, position) if saved and isinstance(holder.value, cst.Attribute) else None
 
@@ -68,12 +71,18 @@ def _unpacked(machine: Machine, several: cst.Attribute, position: int) -> Iterat
 
 
 def is_a_place(node: cst.BaseExpression) -> bool:
-    """A name, an attribute, or a view of one: what is written into it is written there."""
-    while (
-        isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in in_place.VIEWS
-    ):
-        node = node.func.value
-    return isinstance(node, (cst.Name, cst.Attribute))
+    """A name, an attribute, or a view or a part of one: what is written into it is written there."""
+    while True:
+        if isinstance(node, cst.Subscript):
+            node = node.value
+        elif (
+            isinstance(node, cst.Call)
+            and isinstance(node.func, cst.Attribute)
+            and node.func.attr.value in in_place.VIEWS
+        ):
+            node = node.func.value
+        else:
+            return isinstance(node, (cst.Name, cst.Attribute))
 
 
 # ---- what gives names

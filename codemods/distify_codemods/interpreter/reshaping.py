@@ -30,6 +30,7 @@ _ALONG = {
     **dict.fromkeys(_WORDS("cummax cummin logcumsumexp unfold"), 0),
     **dict.fromkeys(_WORDS("diff trapz trapezoid fft ifft rfft irfft hfft ihfft"), 1),
 }
+_TRANSFORMS = frozenset(_WORDS("fft ifft rfft irfft hfft ihfft trapz trapezoid"))
 _ALONG_ALL = {
     **dict.fromkeys(_WORDS("nanmedian std_mean var_mean aminmax"), 0),
     **dict.fromkeys(
@@ -176,6 +177,8 @@ def _unflattened(name: str, tensor: Value, arguments: Arguments) -> Scale | None
 
 def _along(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
     given, place = dimension(arguments, {**_ALONG, **_ALONG_ALL}[name])
+    if not given and name in _TRANSFORMS and tensor.scale is S.SAMPLES and tensor.dims < 2:
+        return S.UNKNOWN  # the last dimension may be the samples'
     along = place == 0 if given else name in _ALONG_ALL
     return S.COUPLED if along and tensor.scale is S.SAMPLES else None
 

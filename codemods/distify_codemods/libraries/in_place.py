@@ -8,7 +8,8 @@ import libcst as cst
 
 #: Methods of tensors.
 METHODS = frozenset(
-    """add_ sub_ mul_ div_ lerp_ addcmul_ addcdiv_ index_add_ index_copy_ index_put_ scatter_ scatter_add_ put_
+    """add_ sub_ subtract_ mul_ multiply_ div_ divide_ lerp_ addcmul_ addcdiv_ addmm_ addmv_ addr_ addbmm_ baddbmm_
+    index_add_ index_copy_ index_fill_ index_put_ index_reduce_ scatter_ scatter_add_ scatter_reduce_ put_ masked_fill_
     masked_scatter_""".split()
 )
 #: Those that write all of its entries anew, whatever was there.
