@@ -10,10 +10,21 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj, Turn
 from distify_codemods.decisions import roles
 from distify_codemods.decisions.base import Blocked
+from distify_codemods.decisions.differing import reached_alike
 from distify_codemods.decisions.names import loader_expression
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import BatchLoop, Facts, Optimizer, drawn_from, given_to, loaders_in, loaders_of, stepping
+from distify_codemods.facts import (
+    BatchLoop,
+    Facts,
+    Loader,
+    Optimizer,
+    drawn_from,
+    given_to,
+    loaders_in,
+    loaders_of,
+    stepping,
+)
 from distify_codemods.inside import core
 from distify_codemods.libraries.torch_nn import is_loss
 from distify_codemods.naming import brief
@@ -161,9 +172,17 @@ def trains_on_each(facts: Facts, loop: BatchLoop) -> bool:
     first = min((event.number for event in facts.backwards if event.inside(loop.event)), default=0)
     if any(event.number < first and event.inside(loop.event) for event in facts.of_kind(Kind.LEAVE)):
         return False  # perhaps before it trains
+    if not all(_is_made_alike(facts, loader) for loader in facts.loaders if loader.obj in loop.loaders):
+        return False
     calls = {loader.obj: loader.call for loader in facts.loaders}
     named = [_given(loop, bound) for bound in loop.module.flow(over).reaching(over)]
     return bool(named) and set(named) == {calls.get(obj) for obj in loop.loaders}
+
+
+def _is_made_alike(facts: Facts, loader: Loader) -> bool:
+    """Whether no rank may have made another in its place: in an attempt, or by a test of its own."""
+    tried = any(isinstance(here.node, (cst.Try, cst.TryStar)) for here in loader.made.here.up())
+    return not tried and reached_alike(facts, loader.made)
 
 
 def _given(loop: BatchLoop, bound: cst.CSTNode) -> cst.CSTNode | None:
