@@ -87,14 +87,24 @@ class _Applying:
         updated = _changed(node, changes)
         if isinstance(node, cst.Call) and node in self.plan.keywords:
             assert isinstance(updated, cst.Call)
-            start = self.plan.module.positions[node.func].end
-            layout = arguments.Layout(self.expression, start.column + 1)
+            layout = arguments.Layout(self.expression, self.column(node.func) + 1)
             updated = arguments.edit(updated, node, self.plan.keywords[node], layout)
         for rewrite in self.plan.expressions.get(node, {}).values():
             assert isinstance(updated, cst.BaseExpression)
             updated = rewrite(updated)
         hoist = self.plan.hoists.get(node)
         return updated if hoist is None else self.hoist(node, updated, hoist)
+
+    def column(self, node: cst.CSTNode) -> int:
+        """Where it ends, once the statements in its line have lines of their own, if they get them."""
+        positions, around = self.plan.module.positions, self.plan.module.enclosing(node)
+        end = positions[node].end
+        line = next((one for one in around if isinstance(one, cst.SimpleStatementLine)), None)
+        small = next((one for one in around if line is not None and one in line.body), None)
+        if line is None or small is None or not self.comes_apart(line.body):
+            return end.column
+        start = positions[small].start
+        return end.column - (start.column - positions[line.body[0]].start.column) * (start.line == end.line)
 
     def hoist(self, node: cst.CSTNode, updated: cst.CSTNode, hoist: Hoist) -> cst.CSTNode:
         assignment = cst.parse_statement(f"{hoist.name} = _", self.config)
@@ -139,8 +149,12 @@ class _Applying:
                 found.append(self.with_orphans(statement))
                 open_guard = ""
             else:
-                for part, original in self.parts(statement):
+                parts = self.parts(statement)
+                apart = len(parts) > 1
+                found += self.statements(self.plan.before.get(statement, ())) if apart else []
+                for part, original in parts:
                     open_guard = self.place(found, part, original, open_guard)
+                found += self.statements(self.plan.after.get(statement, ())) if apart else []
         return found
 
     def parts(self, statement: Statement) -> list[tuple[Statement, cst.CSTNode]]:
@@ -178,7 +192,8 @@ class _Applying:
 
     def touches(self, body: Sequence[cst.BaseSmallStatement]) -> bool:
         plan = self.plan
-        tables = (plan.before, plan.after, plan.guards, plan.removed)
+        above = {hoist.statement for hoist in plan.hoists.values()}
+        tables = (plan.before, plan.after, plan.guards, plan.removed, above)
         return any(small in table for small in body for table in tables)
 
     def updated(self, statement: Statement) -> Statement:

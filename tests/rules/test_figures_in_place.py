@@ -57,6 +57,18 @@ def test_by_which_all_ranks_would_decide(made: str, turn: str, decides: str) -> 
     assert conversion_of(before, options=Options()).strategy is Strategy.SHARED
 
 
+@pytest.mark.parametrize("then", ["weights[0] = 1 / (1 + kept[0].sum())", "weights[:] = 1 / (1 + kept.sum())"])
+def test_what_the_loss_depends_on_in_the_next_epoch(then: str) -> None:
+    """What was written under a test of a rank's samples, and into something else after the loop, is kept of batches."""
+    turn = f"if (y > 0).any(): kept[0] += (y > 0).sum()\n        scale = weights[0] * {PREDICTED}.float().mean()"
+    before = training("kept = torch.zeros(2, 2)", turn, then).replace(
+        "mse_loss(model(x), y)", "mse_loss(model(x), y) * weights[0]"
+    )
+    before = before.replace("for epoch", "weights = torch.ones(1)\nfor epoch", 1)
+    text = conversion_of(before, options=Options())
+    assert text.strategy is Strategy.SHARED or "rt.gather_samples(" in text.files[0].after.decode()
+
+
 @pytest.mark.parametrize("put", ["heapq.heappush(kept, {})", "bisect.insort(kept, {})"])
 @pytest.mark.parametrize("then", ["print(kept)", "if kept[0] < 0.1: break"])
 def test_lists_by_their_order_have_the_figures_of_all_samples(put: str, then: str) -> None:

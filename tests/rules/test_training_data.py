@@ -7,6 +7,7 @@ import pytest
 from tests.rules.scripts import (
     LOOP,
     RUNTIME,
+    SHARDED,
     SHUFFLED,
     WRAPPER,
     blocked,
@@ -258,6 +259,14 @@ def test_one_loader_of_several_on_a_line() -> None:
     indent = " " * len("loader, size = DataLoader(")
     loader = f"loader, size = DataLoader(data, rt.per_rank_batch_size(8),\n{indent}{SAMPLER}), len(data)\n"
     assert converted(before) == distributed(loader=loader)
+
+
+def test_a_dataset_is_named_behind_what_stands_before_it_in_its_line() -> None:
+    made = "TensorDataset(torch.randn(64, 4) * scale, torch.randn(64, 1))"
+    before = script(data="", loader=f"scale = 3; loader = DataLoader({made}, batch_size=8, shuffle=True); size = 64\n")
+    loader = SHARDED.replace("data", "training_dataset")
+    lines = f"scale = 3\ntraining_dataset = {made}\n{loader}size = 64\n"
+    assert converted(before) == distributed(data="", loader=lines)
 
 
 def test_function_defined_after_its_use() -> None:

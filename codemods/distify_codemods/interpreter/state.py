@@ -47,12 +47,13 @@ def written(
 ) -> None:
     """Something is written into the tensor at `place`, whatever other names it has."""
     drawn_into(machine, place, node, value)
-    dealt = _dealt_by(value, loaders)
+    left = (loader for one in value.sources if isinstance(one, Kept) for loader in one.of)
+    dealt = tuple(dict.fromkeys((*_dealt_by(value, loaders), *left)))
     if not dealt or _root(place) is None:
         return
-    mark, left, seen = machine.made(Kept, node, dealt, of=dealt), [(machine.frame, place)], set[cst.CSTNode]()
-    while left:
-        frame, one = left.pop()
+    mark, places, seen = machine.made(Kept, node, dealt, of=dealt), [(machine.frame, place)], set[cst.CSTNode]()
+    while places:
+        frame, one = places.pop()
         root = _root(one)
         if root is None or root in seen:
             continue
@@ -61,7 +62,7 @@ def written(
             _mark_name(machine, frame, root.value, mark, loaders)
         else:
             _mark_attribute(machine, root, mark, loaders)
-        left += other_names.others(machine, frame, root)
+        places += other_names.others(machine, frame, root)
 
 
 def _mark_name(machine: Machine, around: Frame, name: str, mark: Kept, loaders: frozenset[str]) -> None:

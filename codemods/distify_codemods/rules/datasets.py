@@ -35,7 +35,9 @@ def dataset_expression(context: Context, decision: LoaderDecision, bound: dict[s
     purpose = "training" if decision.sharding is Sharding.TRAINING else "evaluation"
     name = context.fresh(module, f"{'loaded' if decision.when else purpose}_dataset")
     plan = context.plan(module)
-    statement = module.statement(decision.node)
+    statement: cst.CSTNode = module.statement(decision.node)
+    if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) > 1:  # it may be of what stands before it
+        statement = next(one for one in module.enclosing(decision.node) if one in statement.body)
     plan.hoist(statement, node, name, context.code, "the sampler needs the dataset too")
     return name
 
