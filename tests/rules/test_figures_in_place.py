@@ -79,6 +79,13 @@ def test_lists_by_their_order_have_the_figures_of_all_samples(put: str, then: st
     assert not [one for one in conversion.of(Level.ADVICE) if one.message in TOLD]
 
 
+def test_what_is_added_up_over_the_ranks_before_it_is_written_is_no_ranks_own() -> None:
+    turn = f"for k in range(2): kept[k] += ({PREDICTED} == k).sum()"
+    conversion = conversion_of(training("kept = torch.zeros(2)", turn, "print(kept)"), options=Options())
+    assert "kept[k] += rt.all_reduce_sum(" in conversion.files[0].after.decode()
+    assert not [one for one in conversion.of(Level.ADVICE) if one.message in TOLD]
+
+
 UNKEPT = [
     ("import queue; asked = queue.Queue()", "value = y.sum(); asked.put(value)", "value = 0"),
     ("kept = 0", "part = torch.zeros(len(x), 2); part[:, :1] = y", "print(epoch)"),

@@ -74,7 +74,7 @@ class OwnFigures:
             for module, body in _run_in(self.facts, loop, told)
             for node in tree.walk(body)
             for place, by in self._written_by(node)
-            if self._is_of_own(place, by, node) and self._outlives(loop, place, body is loop.node.body)
+            if self._is_of_own(place, by, node, told) and self._outlives(loop, place, body is loop.node.body)
         ]
 
     def _outlives(self, loop: BatchLoop, place: cst.BaseExpression, in_the_loop: bool) -> bool:
@@ -84,13 +84,22 @@ class OwnFigures:
         written = self.facts.value(place)
         return written.scale not in PER_SAMPLE and any(not is_made_in(loop, obj) for obj in written.objs)
 
-    def _is_of_own(self, place: cst.BaseExpression, by: Sequence[cst.CSTNode], node: cst.CSTNode) -> bool:
+    def _is_of_own(
+        self, place: cst.BaseExpression, by: Sequence[cst.CSTNode], node: cst.CSTNode, told: Collection[cst.CSTNode]
+    ) -> bool:
         """What is put into lists and dictionaries is seen elsewhere, but not where it is put."""
         objs = self.facts.value(place).objs
         if any(isinstance(obj, Instance) for obj in objs):
             return False
         parts = by if any(isinstance(obj, (Listing, Mapping)) for obj in objs) else [node]
-        return any(self.is_own(self.facts.value(one)) for part in parts for one in tree.walk(part))
+        return any(one not in told for part in parts for one in self._own_leaves(part))
+
+    def _own_leaves(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The innermost expressions of a rank's own samples."""
+        inside = [leaf for child in tree.children(node) for leaf in self._own_leaves(child)]
+        if not inside and self.is_own(self.facts.value(node)):
+            yield node
+        yield from inside
 
     def _written_by(self, node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, Sequence[cst.CSTNode]]]:
         """The tensors, arrays and lists that a statement or call writes into, beside others, and where in them."""
