@@ -31,7 +31,11 @@ def _share(context: Context, slicing: Slicing) -> None:
         context.plan(slicing.module).insert_before(node.body.body[0], text, CODE, why)
     else:
         context.put_into(slicing.module, node, f"shard_batch({{}}{along})", why)
-    context.applied(f"each rank takes its share of the batch; all draw it alike{context.unless}", slicing.module, node)
+    said = (
+        "each rank takes its share of the batch; all draw it alike, and where a smaller one at the end does not divide "
+        "by the ranks, some of its samples count twice"
+    )
+    context.applied(f"{said}{context.unless}", slicing.module, node)
 
 
 RULE = Rule(
