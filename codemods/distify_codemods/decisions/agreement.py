@@ -28,7 +28,7 @@ from distify_codemods.decisions.differing import (
 from distify_codemods.decisions.shown import shown
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
-from distify_codemods.libraries import python
+from distify_codemods.libraries import python, truths
 from distify_codemods.objects import Sequence
 from distify_codemods.origins import CHANCE, Answer, Choice, Verdict
 from distify_codemods.program import Module
@@ -37,9 +37,6 @@ from distify_codemods.values import Value
 
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _Test = tuple[Event, cst.If | cst.While | cst.IfExp]
-_CHECKS = frozenset(
-    f"{library}.{name}" for library in ("torch", "math", "numpy") for name in ("isnan", "isinf", "isfinite")
-)
 
 
 def averages(facts: Facts) -> tuple[Averaging, ...]:
@@ -163,7 +160,7 @@ class _Figures:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self.checks = {event.node for event in facts.calls(*_CHECKS)}
+        self.checks = {event.node for event in facts.calls(*truths.CHECKS_OF_NUMBERS)}
 
     def behind(
         self, node: cst.BaseExpression, seen: frozenset[cst.CSTNode] = frozenset()

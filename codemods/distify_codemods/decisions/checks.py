@@ -16,12 +16,9 @@ from distify_codemods.decisions import form_tests
 from distify_codemods.decisions.differing import differs, of_batches, why_different
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.libraries import truths
 from distify_codemods.scale import PER_SAMPLE, Scale
 
-#: What changes nothing about what holds.
-_PASSING = frozenset("item detach cpu float bool numpy tolist".split())
-_OF_NUMBERS = frozenset({"isnan", "isinf"})
-_OF_ENTRIES = frozenset({"allclose", "equal", "array_equal"})
 _GREATER = (cst.GreaterThan, cst.GreaterThanEqual)
 _LESS = (cst.LessThan, cst.LessThanEqual)
 #: A number of these is no number exactly if it is none on some rank.
@@ -112,13 +109,13 @@ class _Check:
 
     def _is_mask(self, node: cst.BaseExpression) -> bool:
         value = self.facts.value(node)
-        return value.scale in PER_SAMPLE and (value.mask or self._called(node)[0] in _OF_NUMBERS)
+        return value.scale in PER_SAMPLE and (value.mask or self._called(node)[0] in truths.NO_NUMBERS)
 
     def _plain(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """`x.max()` of `x.max().item()`, `float(x.max())`."""
         while True:
             name, of, _ = self._called(node)
-            if name not in _PASSING or of is None:
+            if name not in truths.PASSING or of is None:
                 return node
             node = of
 
@@ -139,20 +136,20 @@ class _Check:
         if of is None:
             return False
         scale = self.facts.value(of).scale
-        if name in _PASSING:
+        if name in truths.PASSING:
             return self.is_of_some(of, answer)
-        if name in _OF_NUMBERS:
+        if name in truths.NO_NUMBERS:
             return answer and scale in _ADDED_UP
         if name == "any":
             return answer and (scale in PER_SAMPLE or self.is_of_some(of, True))
         if name == "sum":
             return answer and self._is_mask(of)
-        if name == "isfinite":
+        if name == truths.FINITE:
             return not answer and scale in _ADDED_UP
         if name == "all":
             return not answer and (scale in PER_SAMPLE or self.is_of_some(of, False))
         compared = [of, *(one.value for one in node.args)]
-        return name in _OF_ENTRIES and not answer and all(map(self._is_of_entries, compared))
+        return name in truths.ALIKE and not answer and all(map(self._is_of_entries, compared))
 
     def _is_of_entries(self, node: cst.BaseExpression) -> bool:
         return self.facts.value(node).scale in (*PER_SAMPLE, Scale.CONST)
