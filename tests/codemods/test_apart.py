@@ -1,7 +1,7 @@
 """What is inferred of functions of torch and NumPy, and what they do: samples that are said to be apart are.
 
-Each is called with a batch, and once more with another sample in one place. Where the inference says that the result
-has an entry for each sample, all others have to be as before.
+Each that can be is called with one or two batches of two dimensions, and once more with another sample in one place.
+Where the inference says that the result has an entry for each sample, all others have to be as before.
 """
 
 from __future__ import annotations

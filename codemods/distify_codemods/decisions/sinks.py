@@ -91,7 +91,7 @@ def _of_call(facts: Facts, module: Module, node: cst.Call, loggers: tuple[str, .
         return
     fresh = kind is Kind.ADDED and isinstance(node.func, cst.Attribute) and _is_fresh(facts, module, node.func.value)
     changes = kind is Kind.HANDED and changes_what_it_takes(facts, node)
-    for argument in node.args[_is_put_into_a_list(facts, node) :]:
+    for argument in node.args[1:] if _is_put_into_a_list(facts, node) else node.args:
         yield Sink(kind, module, node, argument.value, fresh, changes=changes)
 
 

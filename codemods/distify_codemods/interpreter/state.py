@@ -45,7 +45,10 @@ def _dealt_by(value: Value, loaders: frozenset[str]) -> tuple[Obj, ...]:
 def written(
     machine: Machine, place: cst.BaseExpression, node: cst.CSTNode, value: Value, loaders: frozenset[str]
 ) -> None:
-    """Something is written into the tensor at `place`, whatever other names it has."""
+    """Something is written into the tensor at `place`, whatever other names it has.
+
+    What was made of something that batches left behind is of these batches still: `weights[k] = 1 / counts[k]`.
+    """
     drawn_into(machine, place, node, value)
     left = (loader for one in value.sources if isinstance(one, Kept) for loader in one.of)
     dealt = tuple(dict.fromkeys((*_dealt_by(value, loaders), *left)))
