@@ -16,6 +16,7 @@ from distify_runtime.watch import (
     course,
     cuts,
     files,
+    kept,
     loads,
     parameters,
     randomness,
@@ -53,6 +54,7 @@ def start(given: str | None, takes_turns: Callable[[], bool]) -> Callable[[], No
     cuts.watch(watching)
     samples.watch(watching)
     rows.watch(watching)
+    kept.watch(watching)
     files.watch(takes_turns)
     checkpoints.watch(watching)
     loads.watch(watching)
@@ -69,6 +71,7 @@ def start(given: str | None, takes_turns: Callable[[], bool]) -> Callable[[], No
         environment.when_asked(None)
         waiting.end()
         files.stop()
+        kept.stop()
         if ended_well():
             _end(watching)
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from distify_runtime.patching import wrap
-from distify_runtime.watch import course, rows, uneven
+from distify_runtime.watch import course, kept, rows, uneven
 
 #: What is called before a training pass, with what the model is given; and behind it, with the error raised, or None,
 #: and what the model has returned.
@@ -86,17 +86,21 @@ def _notice_batches_and_backward_passes() -> None:
             uneven.heard(error)
             raise
         uneven.took(self)
+        kept.took_a_batch()
         return found
 
     def backward(original: Any, *args: Any, **kwargs: Any) -> Any:
         uneven.before_backward()
-        rows.before_backward(args[0] if args else kwargs.get("tensors"))
+        losses = args[0] if args else kwargs.get("tensors")
+        rows.before_backward(losses)
+        kept.before_backward(losses)
         try:
             found = original(*args, **kwargs)
         except Exception as error:
             uneven.heard(error)
             raise
         uneven.went_well()
+        kept.after_backward()
         return found
 
     wrap(_BaseDataLoaderIter, "__next__", following)
