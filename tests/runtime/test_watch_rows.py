@@ -87,6 +87,7 @@ def test_what_may_have_a_reason_is_said_once(width: int, loss: str, said: str) -
         (1, "F.mse_loss(out, y[:, None]) + out.mean() * y.mean()"),
         (8, "F.cross_entropy(out, x.argmax(1)) + (out - out.max(1, keepdim=True).values).square().mean()"),
         (8, "(out / out.norm(dim=1, keepdim=True) * weights).sum() / 8"),
+        (8, "(F.normalize(out, dim=1) * weights).sum() / 8"),
         (8, "F.mse_loss(out, torch.zeros(8))"),
         (6, "(out.unsqueeze(1) - centers.expand(8, -1, -1)).square().sum(2).min(1).values.mean()"),
         (6, "F.mse_loss(out.unsqueeze(1).expand(8, 8, 6), centers.expand(8, 8, 6))"),

@@ -71,9 +71,9 @@ def _ends_of(tensors: Any) -> list[Any]:
     return [one for one in found if one is not None]
 
 
-def _down_to_models(nodes: list[Any]) -> tuple[dict[Any, str], set[int]]:
-    """What a loss was made by, and by the name of what uses each; and the samples of the models' passes."""
-    left, seen, counts = [(one, "") for one in nodes], dict[Any, str](), set[int]()
+def _down_to_models(nodes: list[Any]) -> tuple[dict[Any, Any], set[int]]:
+    """What a loss was made by, and what uses each; and the samples of the models' passes."""
+    left, seen, counts = [(one, None) for one in nodes], dict[Any, Any](), set[int]()
     while left and len(seen) < _MOST_NODES:
         node, user = left.pop()
         if node in seen:
@@ -82,7 +82,7 @@ def _down_to_models(nodes: list[Any]) -> tuple[dict[Any, str], set[int]]:
             counts.add(node.metadata[_MARK])
             continue
         seen[node] = user
-        left += [(one, _name(node)) for one, _ in node.next_functions if one is not None]
+        left += [(one, node) for one, _ in node.next_functions if one is not None]
     return seen, counts
 
 
@@ -101,19 +101,20 @@ def _made_of_outputs(seen: Iterable[Any]) -> set[Any]:
     return found
 
 
-def _looked_through(seen: dict[Any, str], samples: int) -> tuple[bool, str]:
+def _looked_through(seen: dict[Any, Any], samples: int) -> tuple[bool, str]:
     """What is found, and whether it can be nothing else."""
     outputs = _made_of_outputs(seen)
     for node, user in seen.items():
-        name, shape = _name(node), _shape(node, 0)
-        inputs = [_shape(one, place) for one, place in node.next_functions if one is not None]
-        if name in _BROADCASTING and shape not in inputs:
+        name, shape, inputs = _name(node), _shape(node, 0), _shapes_given(node)
+        beside = _shapes_given(user, but=node) if name == "Expand" and user is not None else []
+        if name in _BROADCASTING and shape not in (*inputs, *beside):  # a row of each sample has as many features
+            with_what = "" if user is None else _name(user)
             own = [_shape(one, place) for one, place in node.next_functions if one in outputs]
             for one in own:
                 if _pairs(one, shape, samples):
-                    return user in _LOSSES and name == "Expand", _of_pairs(one, shape)
+                    return with_what in _LOSSES and name == "Expand", _of_pairs(one, shape)
                 if _meets_others(one, shape, samples):
-                    return user in _LOSSES and user != "Sub" and name == "Expand", _of_pairs(one, shape)
+                    return with_what in _LOSSES and with_what != "Sub" and name == "Expand", _of_pairs(one, shape)
         if inputs and name in _FOLDING and _folds(shape, inputs[0], samples):
             return False, _of_folds(inputs[0], shape)
     return False, ""
@@ -121,6 +122,12 @@ def _looked_through(seen: dict[Any, str], samples: int) -> tuple[bool, str]:
 
 def _name(node: Any) -> str:
     return str(node.name()).split("Backward")[0]
+
+
+def _shapes_given(node: Any, but: Any = None) -> list[tuple[int, ...]]:
+    """Of what a node was made of. but: nothing of that, nor what was expanded to fit it."""
+    given = [(one, place) for one, place in node.next_functions if one is not None and one is not but]
+    return [_shape(one, place) for one, place in given if but is None or _name(one) != "Expand"]
 
 
 def _shape(node: Any, place: int) -> tuple[int, ...]:
