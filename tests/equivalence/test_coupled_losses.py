@@ -65,6 +65,12 @@ LOSSES = {
         "scores = model(x)\n            loss = functional.mse_loss(scores, value)\n"
         "            if (value[:, 0] > 1).any(): loss = loss + (scores[value[:, 0] > 1] ** 2).sum() / len(x)",
     ),
+    "a ratio beside what is kept": (
+        "bank = torch.zeros(3)",
+        "scores = model(x)\n            weights = 1 + bank[kind]\n"
+        "            loss = (weights * scores.square().sum(1)).sum() / (weights.sum() + 0.5)\n"
+        "            bank.index_add_(0, kind, scores.detach().abs().sum(1))",
+    ),
     "by a branch": (
         "pass",
         "scores = model(x)\n            loss = scores.std() if kind.sum() > 3 else functional.mse_loss(scores, value)",

@@ -156,6 +156,8 @@ def _objections(trial: Facts, found: list[Region], saw: _Seen) -> Iterator[str]:
             yield "what is kept of a batch is written where only a rank's share is seen"
         if _is_wrong(trial, event):
             yield "it still depends on one rank's share then"
+    if any(event.grad and meetings.is_whole(event.value) for event in trial.of_kind(Kind.REDUCED)):
+        yield "what is gathered would be summed over the ranks once more"
     meeting = meetings.first(trial)
     if meeting:
         yield f"{meeting} a rank's share meets the whole batch"
