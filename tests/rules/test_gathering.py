@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level
+from distify_codemods import Conversion, Level, Options, Strategy
 
-from tests.rules.scripts import IMPORTS, LOADER, LOOP, SHUFFLED, converted, distributed, findings, script
+from tests.rules.scripts import (
+    IMPORTS,
+    LOADER,
+    LOOP,
+    SHUFFLED,
+    conversion_of,
+    converted,
+    distributed,
+    findings,
+    script,
+)
 from tests.rules.test_loss import with_loss
 
 #: A loss, what it becomes, and whether the targets are gathered, too.
@@ -193,3 +203,42 @@ def test_gradients_of_the_samples_are_of_what_the_model_was_given() -> None:
     )
     (said,) = [one.message for one in findings("LOSS01", script(loop=loop), Level.BLOCKING)]
     assert said.endswith("it cannot be gathered by itself: gradients by the samples themselves are taken")
+
+
+TEACHER = """\
+teacher = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.1))
+teacher = copy.deepcopy(teacher)
+"""
+APART_LOOP = LOOP.replace("        loss = ", "        out = model(x)\n        wanted = teacher(x)\n        loss = ")
+
+
+def of_a_teacher(loop: str, setup: str = TEACHER) -> Conversion:
+    return conversion_of(script(imports=f"{IMPORTS}import copy\n", setup=setup, loop=loop), options=Options())
+
+
+def text_of(conversion: Conversion) -> str:
+    (new,) = conversion.files
+    return new.after.decode()
+
+
+def test_what_a_teacher_makes_in_the_line_is_gathered_and_not_what_it_is_given() -> None:
+    conversion = of_a_teacher(with_loss(LOOP, "torch.cdist(model(x), teacher(x)).mean()"))
+    assert conversion.strategy is Strategy.SHARDED
+    expected = "torch.cdist(rt.gather_samples(model(x)), rt.gather_samples(teacher(x))).mean()"
+    assert f"        loss = {expected}\n" in text_of(conversion)
+
+
+@pytest.mark.parametrize("setup", [TEACHER, TEACHER.splitlines(keepends=True)[0]])
+def test_a_teacher_that_drops_behind_the_forward_pass_has_shared_passes(setup: str) -> None:
+    """Each rank would drop others of the samples of all."""
+    conversion = of_a_teacher(with_loss(APART_LOOP, "torch.cdist(out, wanted).mean()"), setup)
+    assert conversion.strategy is Strategy.SHARED
+    [said] = [one.message for one in conversion.of(Level.ADVICE) if "of all ranks" in one.message]
+    assert "`teacher(x)` draws for the samples of all ranks, which are gathered ahead of it" in said
+
+
+def test_a_teacher_that_draws_nothing_is_given_the_samples_of_all() -> None:
+    setup = TEACHER.replace(", nn.Dropout(0.1)", "")
+    conversion = of_a_teacher(with_loss(APART_LOOP, "torch.cdist(out, wanted).mean()"), setup)
+    assert conversion.strategy is Strategy.SHARDED
+    assert "        x, out = rt.gather_samples(x, out)\n        wanted = teacher(x)\n" in text_of(conversion)

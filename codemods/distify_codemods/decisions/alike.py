@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods.allocation import Obj, Turn
+from distify_codemods.decisions import meetings
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.between import has_a_stream_of_its_own
 from distify_codemods.decisions.marks import marks
@@ -28,12 +29,23 @@ from distify_codemods.origins import Cut, Draw
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import Value
 
+_DEEPEST = 6  # blocks of blocks
+
 
 def links(decisions: Decisions) -> Iterator[Link]:
     facts = with_evidence(decisions.facts)
     drawn = {mark.site for mark in marks(facts, Draw)}
     for event in facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
         draws = event.node in drawn or _drops(event)
+        if draws and facts.in_training(event) and _is_for_what_is_gathered(event) and not _is_apart(facts, event):
+            yield Link(
+                event.module, event.node,
+                f"`{brief(event.node)}` draws for the samples of all ranks, which are gathered ahead of it: each rank "
+                "would draw other numbers for them, and have another loss",
+                "what draws for a batch before it is gathered, such as in a forward pass of the same line, is each "
+                "rank's own",
+            )  # fmt: skip
+            continue
         if not draws or not facts.in_training(event) or not _is_for_a_share(facts, event):
             continue
         if has_a_stream_of_its_own(event):
@@ -60,10 +72,12 @@ def _drops(event: Event) -> bool:
     return any(_is_dropout(part) for obj in map(core, event.receiver.objs) for part in (obj, *_parts(obj)))
 
 
-def _parts(obj: Obj) -> Iterator[Obj]:
-    """`nn.Sequential(nn.Linear(4, 4), nn.Dropout())`: what a layer of a library holds."""
-    if isinstance(obj, External) and obj.name.startswith(torch_nn.OWN) and obj.arguments is not None:
-        yield from (core(part) for value in obj.arguments.all() for part in contained(value))
+def _parts(obj: Obj, depth: int = 0) -> Iterator[Obj]:
+    """`nn.Sequential(nn.Linear(4, 4), nn.Dropout())`, a copy of it: what a layer of a library was made of."""
+    if isinstance(obj, External) and obj.arguments is not None and depth < _DEEPEST:
+        for part in (core(part) for value in obj.arguments.all() for part in contained(value)):
+            yield part
+            yield from _parts(part, depth + 1)
 
 
 def _is_dropout(obj: Obj) -> bool:
@@ -90,6 +104,10 @@ def _is_for_a_share(facts: Facts, event: Event) -> bool:
             if over is not None and inner is not over and outer not in turns and _is_of_a_share(facts.value(over.iter)):
                 return True
     return False
+
+
+def _is_for_what_is_gathered(event: Event) -> bool:
+    return any(meetings.is_whole(one) for value in event.arguments.all() for one in values_in(value))
 
 
 def _is_whole(value: Value) -> bool:

@@ -102,8 +102,22 @@ def region_of(facts: Facts, backward: Event, last: Event, around: bool) -> Regio
     if around:
         statement = _branch_around(frame, last, backward) or statement
         mine = []
+    else:
+        mine += _others(facts, frame, statement, mine)
     module = frame.module
     return Region(module, frame.node, statement, mine, backward, forwards)
+
+
+def _others(
+    facts: Facts, frame: Frame, statement: cst.CSTNode, units: list[cst.BaseExpression]
+) -> list[cst.BaseExpression]:
+    """What models that are not trained make of the samples in the statement: a teacher, which may draw, too."""
+    inside = set(tree.walk(statement))
+    around = {one for unit in units for one in (unit, *frame.module.enclosing(unit), *tree.walk(unit))}
+    passes = [one.node for one in facts.of_kind(Kind.FORWARD) if one.here.frame is frame and one.node in inside]
+    found = [one for one in passes if isinstance(one, cst.Call) and one not in around]
+    found = [one for one in dict.fromkeys(found) if is_shared(facts.value(one)) and is_per_sample(facts.value(one))]
+    return [one for one in found if not any(other is not one and one in tree.walk(other) for other in found)]
 
 
 def _frames(event: Event) -> list[Frame]:
