@@ -6,7 +6,7 @@ import io
 import os
 import stat
 import tokenize
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from distify_codemods import SourceFile
@@ -123,11 +123,11 @@ def content(path: str) -> bytes | None:
     return _read(path) if os.path.lexists(path) else None
 
 
-def write_all(writes: Sequence[Write]) -> None:
+def write_all(writes: Sequence[Write], folders: Iterable[str] = ()) -> None:
     """Writes all files or none: each beside its target first, then all are moved into place.
 
-    Folders that are missing are made. Raises DistifyError when a target is not as expected (any more) or cannot
-    be written; then all files are as they were.
+    Folders that are missing are made, those of `folders`, too. Raises DistifyError when a target is not as expected
+    (any more) or cannot be written; then all files are as they were.
     """
     before = {write.path: content(write.path) for write in writes}
     for write in writes:
@@ -141,6 +141,8 @@ def write_all(writes: Sequence[Write]) -> None:
         for write in writes:
             _make_folders(os.path.dirname(write.path), made)
             waiting.append((_write_beside(write), write))
+        for folder in folders:
+            _make_folders(folder, made)
         for temporary, write in waiting:
             os.replace(temporary, os.path.realpath(write.path))
             moved.append(write)

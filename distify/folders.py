@@ -10,14 +10,23 @@ from distify.errors import DistifyError
 
 def files_below(folder: str) -> Iterator[str]:
     """The files of a project, folder by folder, in order; links among them, links to folders too."""
+    for root, files in _walk(folder):
+        yield from (os.path.join(root, name) for name in files)
 
+
+def folders_below(folder: str) -> Iterator[str]:
+    """Those that its files are in, or could be."""
+    yield from (root for root, _ in _walk(folder) if root != folder)
+
+
+def _walk(folder: str) -> Iterator[tuple[str, list[str]]]:
     def unreadable(error: OSError) -> None:
         raise DistifyError(f"{error.filename}: cannot be read: {error.strerror}")
 
     for root, folders, files in os.walk(folder, onerror=unreadable):
         links = [name for name in folders if os.path.islink(os.path.join(root, name))]
         folders[:] = sorted(name for name in folders if name not in links and not is_left_out(os.path.join(root, name)))
-        yield from (os.path.join(root, name) for name in sorted([*files, *links]))
+        yield root, sorted([*files, *links])
 
 
 def is_left_out(folder: str) -> bool:

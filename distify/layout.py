@@ -10,7 +10,7 @@ from distify_codemods import Conversion
 
 from distify.errors import DistifyError
 from distify.files import Write, content
-from distify.folders import files_below
+from distify.folders import files_below, folders_below
 from distify.resolver import LocalModules
 
 #: What is larger is linked into a copy instead of copied: data, as a rule.
@@ -26,6 +26,7 @@ class Layout:
     others: tuple[Write, ...] = ()  # what only goes along
     notes: tuple[str, ...] = ()
     folder: str = ""  # the copy's
+    folders: tuple[str, ...] = ()  # in there, that a script may write into
 
     def missing(self) -> tuple[Write, ...]:
         """What is not there yet, or not as it has to be."""
@@ -53,7 +54,7 @@ def copied(conversion: Conversion, script: str, folder: str, modules: LocalModul
     Caches, hidden files, version control and environments stay behind. Links stay links. What is larger than
     MOST_COPIED below one name of the topmost folder is linked. Other files that the copy has already are left.
     """
-    own = modules.root
+    own = modules.project
     reached = {os.path.abspath(script), *modules.found}
     root = os.path.commonpath([own, *map(os.path.dirname, reached)])
     if os.path.samefile(root, folder) if os.path.exists(folder) else False:
@@ -64,7 +65,9 @@ def copied(conversion: Conversion, script: str, folder: str, modules: LocalModul
         Write(target, after.get(path, _read(path)), mode_of=path, force=force) for path, target in place.items()
     )
     others, notes = _others(own, root, folder, reached)
-    return Layout(place[os.path.abspath(script)], writes, tuple(others), tuple(notes), folder)
+    linked = {write.path for write in others if write.link}
+    empty = tuple(one for one in _folders(own, root, folder) if linked.isdisjoint((one, *_above(one))))
+    return Layout(place[os.path.abspath(script)], writes, tuple(others), tuple(notes), folder, empty)
 
 
 def _read(path: str) -> bytes:
@@ -94,6 +97,19 @@ def _others(own: str, root: str, folder: str, reached: set[str]) -> tuple[list[W
     copies = sum(not write.link for write in writes)
     notes = [f"{copies} other file{'s' * (copies != 1)} ({size / 2**20:.1f} MB) copied along"] if copies else []
     return writes, [*notes, *(linked if any(write.link for write in writes) else [])]
+
+
+def _folders(own: str, root: str, folder: str) -> Iterator[str]:
+    """Where a script may mean to write: also those in which there is nothing, or what only holds their place."""
+    for path in folders_below(own):
+        if not os.path.join(os.path.abspath(path), "").startswith(os.path.join(os.path.abspath(folder), "")):
+            yield os.path.join(folder, os.path.relpath(path, root))
+
+
+def _above(path: str) -> Iterator[str]:
+    while (above := os.path.dirname(path)) not in ("", path):
+        yield above
+        path = above
 
 
 def _stays_behind(path: str, folder: str) -> bool:

@@ -57,6 +57,17 @@ class LocalModules:
         return self._names_packages and not self.as_module
 
     @property
+    def project(self) -> str:
+        """The folder that a copy of the project is one of: what the script's packages lie in, if it names them.
+
+        Where it names none, an `__init__.py` beside it does not say that its project begins above.
+        """
+        if self.as_module or self.needs_root:
+            return self.root
+        around = [one for one in (*self.projects, os.getcwd()) if one.startswith(os.path.join(self.root, ""))]
+        return next((one for one in around if self._entry.startswith(os.path.join(one, ""))), self.root)
+
+    @property
     def _names_packages(self) -> bool:
         return not self._of_packages.isdisjoint(self._started())
 

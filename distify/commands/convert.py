@@ -178,7 +178,7 @@ def _finish(request: Request, conversion: Conversion, modules: LocalModules) -> 
         return ExitCode.NOTHING_WRITTEN
     if not _is_wanted(request, layout, missing):
         return done
-    write_all(missing)
+    write_all(missing, layout.folders)
     say(f"wrote {_named(layout, missing)}")
     _say_how_to_run(request, layout, modules, done)
     return done

@@ -275,6 +275,30 @@ def test_a_copy_holds_the_project(distify: CommandLine, project: Path) -> None:
     assert (ended.code, ended.err) == (0, "out is there already, and up to date\n")
 
 
+def test_a_copy_has_the_folders_that_a_script_writes_into(distify: CommandLine, project: Path) -> None:
+    """Where nothing is in them yet, or a hidden file that keeps their place."""
+    write(project, {"runs/.gitkeep": b"", "__pycache__/a.pyc": b"", "venv/pyvenv.cfg": b"", "data/big.txt": b"1\n"})
+    (project / "models/best").mkdir(parents=True)
+    assert distify("convert", "train.py", "--yes", "-o", "out/").code == 0
+    folders = {str(path.relative_to(project / "out")) for path in (project / "out").rglob("*") if path.is_dir()}
+    assert folders == {"models", "models/best", "runs", "data", "pkg"}
+    assert distify("convert", "train.py", "--yes", "-o", "out/").code == 0
+    assert not (project / "out/out").exists()
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_an_init_beside_the_script_makes_its_neighbours_no_part_of_it(distify: CommandLine, marked: bool) -> None:
+    """A copy of the script's project, and not of all that lies in the folder above."""
+    write(distify.folder, {f"one/{name}": data for name, data in PROJECT.items()})
+    write(distify.folder, {"one/__init__.py": b"", "one/data/x.txt": b"1\n", "other/y.txt": b"2\n"})
+    if marked:
+        write(distify.folder, {"one/README.md": b"one\n"})
+    ended = CommandLine(distify.folder / "one", distify.env)("convert", "train.py", "--yes", "-o", "../out/")
+    assert ended.err.endswith("\n  cd ../out && distify run -np 2 train.py ...\n"), ended.err
+    names = {path for path in files(distify.folder / "out") if not path.endswith(".md")}
+    assert names == {*PROJECT, "__init__.py", "data/x.txt"}
+
+
 def test_large_data_is_linked_and_said(distify: CommandLine, project: Path) -> None:
     (project / "data").mkdir()
     with open(project / "data/big.bin", "wb") as file:
