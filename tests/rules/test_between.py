@@ -7,7 +7,14 @@ from distify_codemods import Level, Options, Strategy
 
 from tests.rules.scripts import IMPORTS, LOOP, OPTIMIZER, conversion_of, line_of, script
 
-MORE = f"import random\nimport numpy as np\nimport sklearn.utils\nfrom torchvision.utils import save_image\n{IMPORTS}"
+MORE = f"""\
+import random
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import sklearn.utils
+from torchvision.utils import save_image
+{IMPORTS}"""
 CLASS = """
 class Rows:
     def __init__(self):
@@ -65,14 +72,17 @@ def test_what_data_keep_of_a_draw(body: str) -> None:
         "kept = torch.rand(4)",
         "shift = torch.rand(4)\n    kept = shift * 2",
         "target = nn.Linear(4, 1)",
+        "frame.insert(0, epoch, torch.rand(4).numpy())",
     ],
 )
 def test_what_is_kept_for_other_functions(line: str) -> None:
-    body = "\n\ndef look():\n    return kept, target\n\n\n"
+    body = "\n\ndef look():\n    return kept, target, frame\n\n\n"
     loop = LOOP.replace("    for x", f"    {line}\n    for x").replace(
         "(model(x), y)", "(model(x), y) + target(x).mean()"
     )
-    before = script(imports=MORE, setup=f"kept = []\ntarget = nn.Linear(4, 1)\n{body}", loop=loop)
+    before = script(
+        imports=MORE, setup=f"kept = []\nframe = pd.DataFrame()\ntarget = nn.Linear(4, 1)\n{body}", loop=loop
+    )
     assert len(links(before)) == 1
 
 
@@ -89,6 +99,7 @@ def test_what_goes_into_a_loss(line: str, number: int) -> None:
         "z = torch.randn(8, 4)\n    shown = model(z)\n    print(shown.mean())",
         "save_image(model(torch.randn(8, 4)), 'shown.png')",
         "for a, b in loader:\n        shown = model(a + torch.randn(1))",
+        "z = torch.randn(4, 4)\n    for n, ax in enumerate(plt.subplots(2, 2)[1].flatten()):\n        ax.imshow(z[n])",
         "order = np.random.permutation(64)",
         "rows = torch.rand(4, generator=torch.Generator().manual_seed(epoch))",
         "order = np.random.RandomState(epoch).rand(64)",

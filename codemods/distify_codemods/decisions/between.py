@@ -17,8 +17,8 @@ from distify_codemods.decisions import streams
 from distify_codemods.decisions.base import Decisions, Link, chain
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.inside import core
-from distify_codemods.libraries import drawing, effects
+from distify_codemods.inside import core, root
+from distify_codemods.libraries import drawing, effects, guarded
 from distify_codemods.naming import brief
 from distify_codemods.objects import Bound, External, Function, Instance, Method
 from distify_codemods.program import Module
@@ -127,8 +127,8 @@ def _only_computes(facts: Facts, call: cst.Call) -> bool:
 
 def _keeps_nothing(event: Event) -> bool:
     if event.kind is Kind.METHOD:
-        roots = [core(obj) for obj in event.receiver.objs]
-        return any(isinstance(obj, External) and effects.is_tracker(obj.name) for obj in roots)
+        of = [one.name for one in map(root, event.receiver.objs) if isinstance(one, External)]
+        return any(effects.is_tracker(name) or name.startswith(guarded.PLOTS) for name in of)
     return event.kind is not Kind.CALL or event.name.startswith(_COMPUTING) or event.name in _OF_NUMBERS
 
 

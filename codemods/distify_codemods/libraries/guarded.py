@@ -21,8 +21,10 @@ _SHARED = (
     "platform.",
 )  # fmt: skip
 DRAWS_RANDOM_NUMBERS = "torch.rand"
+#: What is drawn there is only looked at.
+PLOTS = ("matplotlib.", "seaborn.")
 #: What is drawn into, and is nobody else's.
-PICTURES = ("matplotlib.", "pandas.", "PIL.", "seaborn.")
+PICTURES = (*PLOTS, "pandas.", "PIL.")
 #: What does nothing but find out, compute and show.
 TALKS = ("builtins.", "sys.stdout.", "sys.stderr.", "time.", "math.", "os.popen", "os.get_terminal_size", "pprint.")
 #: Decorators that leave nothing behind but what they decorate.
