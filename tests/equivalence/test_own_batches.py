@@ -60,3 +60,35 @@ with torch.no_grad():
 def test_batches_of_own_iterators(batches: str, tmp_path: Path) -> None:
     original = assert_ranks_follow(HEAD + TRAINING.format(batches), tmp_path)
     assert len(original.steps) == 3 * 7
+
+
+CUT = """\
+for epoch in range(3):
+    order = torch.randperm(52)
+    for start in range(0, 52, size):
+        x, y = inputs[order[start:start + size]], targets[order[start:start + size]]
+        if x.size(0) < size:
+            continue
+"""
+HANDED_ON = """\
+from torch.utils.data import DataLoader, TensorDataset
+loader = DataLoader(TensorDataset(inputs, targets), batch_size=size, shuffle=True)
+
+
+def full(batches):
+    for x, y in batches:
+        if len(x) == size:
+            yield x, y
+
+
+for epoch in range(3):
+    for x, y in full(loader):
+"""
+STEP = TRAINING[TRAINING.index("        loss = ") : TRAINING.index("with torch")]
+
+
+@pytest.mark.parametrize("batches", [CUT, HANDED_ON])
+def test_a_short_batch_is_left_out(batches: str, tmp_path: Path) -> None:
+    """By the size of the whole batch: that of a share is always less."""
+    original = assert_ranks_follow(f"{HEAD}{batches}{STEP}print('accuracy', loss.item() > 0)\n", tmp_path)
+    assert len(original.steps) == 3 * 6

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import CallChain, Obj
+from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
 from distify_codemods.inside import core, root
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.interpreter.holding import any_item
 from distify_codemods.interpreter.ranks import RANK
 from distify_codemods.libraries import effects, torch_optim
 from distify_codemods.objects import External, Parameters, Sequence
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import CHANCE, SIGNAL, Choice, Kept, Share
-from distify_codemods.values import Value
+from distify_codemods.values import SIZE, Value
 
 #: What comes of it is a process's own.
 OF_THE_PROCESS: Ordered[Obj | str] = Ordered(["time", SIGNAL, "machine"])
@@ -25,7 +29,23 @@ _KEEPING = frozenset([*effects.CHECKPOINTS, *(f"shutil.{name}" for name in ("cop
 
 def differs(facts: Facts, event: Event) -> str:
     """Why the outcome of a test is a rank's own, though it does not ask which rank it is."""
+    test = getattr(event.node, "test", None)
+    if isinstance(test, cst.BaseExpression) and _asks_whether_any(facts, test):
+        return ""
     return why_different(facts, event.value.sources - RANK)
+
+
+def _asks_whether_any(facts: Facts, test: cst.BaseExpression) -> bool:
+    """`len(x) == 0`, `not len(x)`: a share has samples if its batch has some."""
+    while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        test = test.expression
+    if isinstance(test, cst.BooleanOperation):
+        sides = (test.left, test.right)
+        return all(_asks_whether_any(facts, one) or not why_different(facts, facts.value(one).sources) for one in sides)
+    if not isinstance(test, cst.Comparison):
+        return facts.value(test).objs == SIZE
+    bounds = [facts.value(one.comparator).constant() for one in test.comparisons]
+    return bounds == [0] and facts.value(test.left).objs == SIZE
 
 
 def of_batches(sources: Ordered[Obj | str]) -> Ordered[Obj]:
@@ -81,7 +101,8 @@ def guarded(facts: Facts) -> Guarded:
 
 def matters(facts: Facts, test: Event, behind: Guarded) -> bool:
     """Whether what it decides touches the other ranks, or what is kept of the run; `behind`: what is `guarded`."""
-    if not facts.training_loops or not _in_training_run(facts, test):
+    handing = test.here.frame.node in _of_batches_to_come(facts).generators  # it may have begun before any training
+    if not facts.training_loops or not (handing or _in_training_run(facts, test)):
         return False
     if behind.get((test.node, test.here.frame.context), -1) > test.number:
         return True
@@ -97,7 +118,7 @@ def _in_training_run(facts: Facts, test: Event) -> bool:
 
 
 def _consequence(facts: Facts, event: Event) -> bool:
-    if event in facts.backwards or event in facts.steps:
+    if event in facts.backwards or event in facts.steps or _hands_on(facts, event):
         return True
     if event.kind is Kind.FORWARD:
         shared = facts.run.trial.shared and facts.is_of_a_model(event)
@@ -132,16 +153,43 @@ def _changes_training(facts: Facts, event: Event) -> bool:
 
 
 def _ends_training(facts: Facts, event: Event) -> bool:
-    """`break`, `continue` and `return` where a training or evaluation loop goes on, or would have begun."""
+    """`break`, `continue` and `return` where a training or evaluation loop goes on, or would have begun, where its
+    batches are taken and handed on, or before a step."""
     if event.name == "exit":
         return True
-    frames = {loop.event.here.frame.node for loop in facts.loops}
-    outer = {here.node for loop in facts.loops for here in loop.event.here.up()}
+    places = _of_batches_to_come(facts)
     if event.name == "return":
-        return event.here.frame.node in frames
+        return event.here.frame.node in places.functions or places.steps.get(event.here.frame, -1) > event.number
     loops = [here.node for here in event.here.up() if isinstance(here.node, (cst.For, cst.While)) and here.arm]
-    inner = loops[0] if loops else None
-    return inner in outer or any(loop.node is inner for loop in facts.loops)
+    return bool(loops) and loops[0] in places.around
+
+
+class _Places(NamedTuple):
+    """Where batches are taken, handed on and used."""
+
+    functions: frozenset[cst.CSTNode]
+    generators: frozenset[cst.CSTNode]  # those that hand them on
+    around: frozenset[cst.CSTNode]  # all that these places are in
+    steps: dict[Frame, int]  # the last of what steps are made of, in each call that leads there
+
+
+@answered_once
+def _of_batches_to_come(facts: Facts) -> _Places:
+    handing = [event for event in facts.of_kind(Kind.DRAW, Kind.YIELD) if _hands_on(facts, event)]
+    events = [*(loop.event for loop in facts.loops), *handing]
+    functions = frozenset(event.here.frame.node for event in events)
+    generators = frozenset(event.here.frame.node for event in handing if event.kind is Kind.YIELD)
+    around = {here.node for event in events for here in event.here.up()} | {loop.node for loop in facts.loops}
+    made = sorted((*facts.backwards, *facts.steps), key=lambda event: event.number)
+    steps = {here.frame: event.number for event in made for here in event.here.up()}
+    return _Places(functions, generators, frozenset(around), steps)
+
+
+def _hands_on(facts: Facts, event: Event) -> bool:
+    """Whether a batch of training is taken from its loader here, or handed out by a generator."""
+    if event.kind is Kind.DRAW:
+        return not facts.training_loaders.isdisjoint(event.value.objs)
+    return event.kind is Kind.YIELD and of_own_batches(facts, event.value.sources | entries(event.value))
 
 
 def rate_differs(facts: Facts, event: Event) -> str:

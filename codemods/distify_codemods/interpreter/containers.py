@@ -46,7 +46,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
     if name == "len":
         scale = Scale.COUNT if first.scale in (Scale.SAMPLES, Scale.COUNT) else Scale.CONST
         scale = {Scale.RAGGED: Scale.SUM, Scale.COUPLED: Scale.COUPLED}.get(first.scale, scale)
-        sources = forms.sources_of(first)
+        sources = forms.sources_of(first) if scale is Scale.CONST else forms.counting(first)
         measured = (to_library(obj) for obj in first.objs)
         if any(isinstance(one, External) and one.name in torch_data.LOADERS for one in measured):
             sources |= [LENGTH]

@@ -55,13 +55,23 @@ OUTPUT = "output"
 
 
 def sources_of(value: Value) -> Ordered[Obj | str]:
-    """What the form depends on. Shares are equal in size, so that it is the same on all ranks."""
+    """What the form depends on, but for the number of samples. It is the same on all ranks."""
     drawn = counts_by_chance(value)
     return Ordered(
         one for one in value.sources
         if not isinstance(one, _OF_ENTRIES) and one not in (OUTPUT, COMPUTED, SEVERAL)
         and (drawn or not (one in _BY_NUMBERS or isinstance(one, Draw)))
     )  # fmt: skip
+
+
+def counting(value: Value) -> Ordered[Obj | str]:
+    """What the number of its samples depends on: a share has fewer of them than its batch."""
+    return sources_of(value) | [one for one in value.sources if isinstance(one, Share)]
+
+
+def beside_the_count(shape: Value) -> Ordered[Obj | str]:
+    """What the other numbers of a shape depend on, which a share has in common with its batch."""
+    return Ordered(one for one in shape.sources if not isinstance(one, Share))
 
 
 def is_drawn(value: Value) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Obj
-from distify_codemods.interpreter import modules, parts, pooling
+from distify_codemods.interpreter import forms, modules, parts, pooling
 from distify_codemods.libraries import python
 from distify_codemods.objects import Class, External, Instance, Mapping, Parameters, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
@@ -120,6 +120,13 @@ def _key(machine: Machine, node: cst.Subscript) -> object:
 # ---- what they hold
 
 
+def part_of_shape(shape: Shape, value: Value, position: object) -> Value:
+    """`x.shape[0]`: the number of samples, or one that a share has in common with its batch."""
+    if position == shape.along:
+        return Value(SIZE, Scale.COUNT, value.sources)
+    return Value(sources=forms.beside_the_count(value))
+
+
 def item(value: Value, position: int, count: int) -> Value:
     """The item at `position` of what is unpacked into `count`"""
     found = []
@@ -129,8 +136,7 @@ def item(value: Value, position: int, count: int) -> Value:
         elif (row := items_of(obj)) is not None and len(row) == count:
             found.append(row[position])
         elif isinstance(obj, Shape):
-            counts = position == obj.along
-            found.append(Value(SIZE, Scale.COUNT, value.sources) if counts else Value(sources=value.sources))
+            found.append(part_of_shape(obj, value, position))
         elif isinstance(obj, Passing) and obj.zipped and len(obj.zipped) == count:
             found.append(obj.zipped[position])
         else:

@@ -92,8 +92,9 @@ def _item_of(
     if isinstance(obj, Ref) and obj.name.endswith(_NAMES):  # `models.__dict__[name]`
         return imports.reference(machine, f"{obj.name.removesuffix(_NAMES)}.{known if isinstance(known, str) else '?'}")
     if isinstance(obj, Shape):
-        of_the_batch = only_index and known == obj.along
-        return Value(SIZE, Scale.COUNT, receiver.sources) if of_the_batch else Value(sources=receiver.sources)
+        if not only_index and _begins_at_the_front(node):
+            return receiver.of(obj.alone)  # `batch, time = x.shape[:2]`
+        return holding.part_of_shape(obj, receiver, known if only_index else None)
     inner = core(obj)
     inside = modules.held_by(inner, known) if only_index else None
     if inside is None and isinstance(inner, External) and not receiver.sources:
@@ -101,6 +102,11 @@ def _item_of(
     if isinstance(inner, Method) and not receiver.sources:
         inside = _block_of(machine, inner, node)
     return inside or NOTHING
+
+
+def _begins_at_the_front(node: cst.Subscript) -> bool:
+    part = node.slice[0].slice if len(node.slice) == 1 else None
+    return isinstance(part, cst.Slice) and part.lower is None and part.step is None
 
 
 def _block_of(machine: Machine, part: Method, node: cst.Subscript) -> Value | None:

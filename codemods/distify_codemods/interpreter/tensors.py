@@ -155,7 +155,9 @@ def _of_turned(machine: Machine, name: str, tensor: Value, arguments: Arguments,
 def _numbers(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`x.numel()`"""
     counted = {S.RAGGED: S.SUM, S.SAMPLES: S.COUNT, S.TURNED: S.COUNT}
-    return Value(scale=counted.get(tensor.scale, S.CONST), sources=forms.sources_of(tensor))
+    if tensor.scale not in counted:
+        return Value(sources=forms.sources_of(tensor))
+    return Value(scale=counted[tensor.scale], sources=forms.counting(tensor))
 
 
 def _compared(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -210,17 +212,16 @@ def _held(tensor: Value) -> Ordered[Obj]:
 
 
 def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
-    sources = forms.sources_of(tensor)
     if tensor.scale not in PER_SAMPLE:
-        return Value(sources=sources)
+        return Value(sources=forms.sources_of(tensor))
     dimension = arguments.get("dim", 0)
     along = 0 if tensor.scale is not S.TURNED else 1
     if dimension is None:
-        return Value(machine.made(Shape, node, along, along=along).alone, S.COUNT, sources)
+        return Value(machine.made(Shape, node, along, along=along).alone, S.COUNT, forms.counting(tensor))
     counted = S.SUM if tensor.scale is S.RAGGED else S.COUNT
     if dimension.constant() != along:
-        return Value(sources=sources)
-    return Value(SIZE if counted is S.COUNT else EMPTY, counted, sources)
+        return Value(sources=forms.sources_of(tensor))
+    return Value(SIZE if counted is S.COUNT else EMPTY, counted, forms.counting(tensor))
 
 
 def _reduced(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
