@@ -126,7 +126,7 @@ def batch_loops(run: Run, backwards: Iterable[Event], forwards: Iterable[Event])
     for draw in run.by_kind(Kind.DRAW):
         for number, loop in enumerate(_around(draw, entered)):
             draws.setdefault(loop, []).append(draw)
-            if number == 0 and draw.name != ALL:
+            if number == 0 and not draw.name.startswith(ALL):
                 innermost.setdefault(loop, []).append(draw)
     trained: dict[Event, list[External]] = {}
     for backward in backwards:

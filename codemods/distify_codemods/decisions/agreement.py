@@ -36,7 +36,7 @@ from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
-_Test = tuple[Event, cst.If | cst.While | cst.IfExp]
+_Test = tuple[Event, cst.If | cst.While | cst.IfExp | cst.CompIf]
 
 
 def averages(facts: Facts) -> tuple[Averaging, ...]:
@@ -72,7 +72,7 @@ def _of_tests(facts: Facts) -> Iterator[Averaging]:
     tests = [
         (event, event.node)
         for event in facts.of_kind(Kind.TEST)
-        if isinstance(event.node, (cst.If, cst.While, cst.IfExp)) and differs(facts, event)
+        if isinstance(event.node, (cst.If, cst.While, cst.IfExp, cst.CompIf)) and differs(facts, event)
     ]
     behind = guarded(facts)
     decisive = _with_what_chose(tests, [(event, node) for event, node in tests if matters(facts, event, behind)])

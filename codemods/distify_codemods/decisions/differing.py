@@ -9,6 +9,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import CallChain, Obj
 from distify_codemods.answers import answered_once
+from distify_codemods.decisions.handed_on import handed_on
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
 from distify_codemods.inside import core, root
@@ -101,6 +102,8 @@ def guarded(facts: Facts) -> Guarded:
 
 def matters(facts: Facts, test: Event, behind: Guarded) -> bool:
     """Whether what it decides touches the other ranks, or what is kept of the run; `behind`: what is `guarded`."""
+    if test.node in handed_on(facts).nodes:
+        return True
     handing = test.here.frame.node in _of_batches_to_come(facts).generators  # it may have begun before any training
     if not facts.training_loops or not (handing or _in_training_run(facts, test)):
         return False
@@ -189,7 +192,10 @@ def _hands_on(facts: Facts, event: Event) -> bool:
     """Whether a batch of training is taken from its loader here, or handed out by a generator."""
     if event.kind is Kind.DRAW:
         return not facts.training_loaders.isdisjoint(event.value.objs)
-    return event.kind is Kind.YIELD and of_own_batches(facts, event.value.sources | entries(event.value))
+    if event.kind is not Kind.YIELD:
+        return False
+    of_one = of_own_batches(facts, event.value.sources | entries(event.value))
+    return of_one or event.here.frame.node in handed_on(facts).nodes
 
 
 def rate_differs(facts: Facts, event: Event) -> str:

@@ -20,6 +20,7 @@ from distify_codemods.decisions import (
     beside_loaders,
     entropy,
     filled_up,
+    handed_on,
     hooks,
     kept_by_data,
     kept_by_models,
@@ -72,6 +73,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
             *loaders_of_one.links(decisions),
             *kept_by_models.links(decisions),
             *hooks.links(decisions),
+            *handed_on.links(decisions),
         ]
     return _each_once(found)
 

@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.decisions import roles
 from distify_codemods.decisions.base import Blocked, Decisions, Sharding, View
+from distify_codemods.decisions.handed_on import handed_on, taken_beside
 from distify_codemods.decisions.names import loader_node
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_iterated
@@ -46,6 +47,9 @@ def decide_other_uses(decisions: Decisions) -> None:
     for event in decisions.facts.of_kind(Kind.ATTRIBUTE):
         if _is_asked(decisions, event) and event.receiver_node is not None:
             _add(decisions, event, event.receiver_node, Sharding.REPLICATED)
+    for event in taken_beside(decisions.facts):
+        if _is_sharded(decisions, event.value):
+            _block(decisions, _share(event))
     for event in _given_away(decisions.facts):
         if any(_is_sharded(decisions, one) for one in event.arguments.all()):
             _block(
@@ -98,9 +102,9 @@ def _is_asked(decisions: Decisions, event: Event) -> bool:
 
 def _reads(facts: Facts) -> Iterator[tuple[Event, cst.BaseExpression]]:
     """Comprehensions over a loader, `list(loader)`, and `next(iter(loader))`."""
-    trained = {draw.node for loop in facts.training_loops for draw in loop.draws}
+    trained = {draw.node for loop in facts.training_loops for draw in loop.draws} | handed_on(facts).nodes
     for event in facts.of_kind(Kind.LOOP):
-        if isinstance(event.node, cst.CompFor):
+        if isinstance(event.node, cst.CompFor) and event.node not in trained:
             yield event, event.node.iter
     for event in facts.of_kind(Kind.CALL):
         if event.node in trained or not isinstance(event.node, cst.Call) or not event.node.args:

@@ -121,8 +121,17 @@ def _comp_result(
     made.per_sample = over is not None and cuts.goes_through_samples(machine, node, over)
     made.of_each = made.of_each or of_each
     made.deals |= dealt & whole.sources
+    if made.deals:
+        _say_tests(machine, node.for_in)
     value = Value(made.alone, whole.scale, whole.sources | _picked(machine, node.for_in))
     return value if known else forms.comprehended(machine, node.for_in, value)
+
+
+def _say_tests(machine: Machine, node: cst.CompFor) -> None:
+    """What says which batches are handed on."""
+    for clause in _nested(node):
+        for one in clause.ifs:
+            machine.event(Kind.TEST, one, value=machine.values.get(one.test, NOTHING))
 
 
 def _is_of_each(machine: Machine, node: cst.BaseComp) -> bool:

@@ -64,13 +64,19 @@ def _begun(machine: Machine, obj: Obj, node: cst.CSTNode, expression: cst.BaseEx
     return obj
 
 
-def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = "") -> Value:
-    """What the next item of an iterator is: a turn of the loop `place` gets it, or a call of `next`."""
+def element_of(
+    machine: Machine, over: Value, place: cst.CSTNode, part: str = "", whole: Value | None = None
+) -> Value:
+    """What the next item of an iterator is: a turn of the loop `place` gets it, or a call of `next`.
+
+    `whole`: what the place goes through, of which this is a part.
+    """
+    whole = whole or over
     found = []
     taken: list[External] = []
     for obj in over.objs:
         if isinstance(obj, Passing):
-            found.append(_passed(machine, obj, place, part))
+            found.append(_passed(machine, obj, place, part, whole))
         elif isinstance(obj, External) and obj.name in torch_data.LOADERS:
             taken.append(obj)
             found.append(_batch(machine, obj, place))
@@ -91,7 +97,7 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
             found.append(replace(item, scale=Scale.COUPLED) if each and item.scale in PER_SAMPLE else item)
     if taken:
         machine.frame.drawn |= taken
-        machine.event(Kind.DRAW, place, name=part, value=Value(Ordered(taken)))
+        machine.event(Kind.DRAW, place, name=part, receiver=whole, value=Value(Ordered(taken)))
     if found:
         return join(*found)
     item = _entry_of(over)
@@ -124,14 +130,16 @@ def _count(machine: Machine, place: cst.CSTNode, over: Value = NOTHING) -> Value
     return pairing.numbered(machine, over, Value(counter.alone, over.scale, over.sources | moving), place)
 
 
-def _passed(machine: Machine, obj: Passing, place: cst.CSTNode, part: str) -> Value:
+def _passed(machine: Machine, obj: Passing, place: cst.CSTNode, part: str, whole: Value) -> Value:
     if obj.zipped:
-        items = tuple(element_of(machine, value, place, f"{part}{number}") for number, value in enumerate(obj.zipped))
+        items = tuple(
+            element_of(machine, value, place, f"{part}{number}", whole) for number, value in enumerate(obj.zipped)
+        )
         items = pairing.zipped(machine, obj.zipped, items, place)
         row = machine.made(Sequence, place, "zip", obj, items=items)
         row.items = tuple(join(one, other) for one, other in zip(row.items or items, items, strict=True))
         return Value(row.alone)
-    inner = element_of(machine, obj.over or NOTHING, place, part)
+    inner = element_of(machine, obj.over or NOTHING, place, part, whole)
     if not obj.numbered:
         return inner
     pair = machine.made(Sequence, place, "enumerate", obj)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods.events import Kind
 from distify_codemods.inside import contained
 from distify_codemods.interpreter import holding, iteration, pairing
 from distify_codemods.libraries import in_place, python
@@ -119,8 +120,11 @@ def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 def _filter(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     over = _begun(machine, arguments, node, 1)
     functions = arguments.first
+    item, dealt = iteration.while_drawing(machine, lambda: iteration.element_of(machine, over, node, iteration.ALL))
     if functions.objs and not functions.is_none:
-        machine.call(functions, Arguments([holding.any_item(over)]), node)
+        item = machine.call(functions, Arguments([item]), node)
+    if dealt:
+        machine.event(Kind.TEST, node, value=item)
     return passing(machine, node, over, partial=True)
 
 
