@@ -176,3 +176,34 @@ def test_what_a_function_is_given_is_said_where_it_is_called_and_its_means_are_n
     said = "what is counted here is of rank 0's samples only; the means beside it are those of all ranks"
     line = line_of(MEANS_AND_COUNTS, "meter.update(")
     assert [(one.message, one.place and one.place.line) for one in found] == [(said, line)]
+
+
+@pytest.mark.parametrize(
+    "line", ["kept[len(x)] = kept.get(len(x), 0) + 1", "kept[len(x)] = 1 + (kept[len(x)] if len(x) in kept else 0)"]
+)
+def test_what_is_counted_under_a_ranks_own_key_is_read_under_the_same(line: str) -> None:
+    before = training("kept = {}", line, "print(kept)")
+    conversion = conversion_of(before, options=Options())
+    assert f"        {line}\n" in conversion.files[0].after.decode()
+    assert line_of(before, line) in told(before)
+
+
+@pytest.mark.parametrize("made", ["kept = {}", "kept = {'seen': 0}"])
+def test_what_is_counted_under_a_key_of_all_is_not_multiplied_in_each_turn(made: str) -> None:
+    line = "kept[epoch] = kept.get(epoch, 0) + len(x)"
+    conversion = conversion_of(training(made, line, "print(kept)"), options=Options())
+    assert "kept.get(epoch, 0) + len(x)) * rt.world_size()" not in conversion.files[0].after.decode()
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("kept[epoch] = len(x)", "kept[epoch] = len(x) * rt.world_size()"),
+        ("kept[epoch] = loss.item()", "kept[epoch] = rt.all_reduce_mean(loss.item())"),
+    ],
+)
+def test_what_is_kept_under_a_key_of_all_is_of_all_samples(line: str, after: str) -> None:
+    before = training("kept = {}", "pass", "print(kept)")
+    before = before.replace("optimizer.step()", f"optimizer.step()\n        {line}")
+    conversion = conversion_of(before, options=Options())
+    assert f"        {after}\n" in conversion.files[0].after.decode()

@@ -174,7 +174,7 @@ class _Search:
         self, node: cst.CSTNode, module: Module, own: Collection[cst.CSTNode], seen: int = 0
     ) -> Iterator[tuple[Module, cst.BaseExpression]]:
         """The largest expressions of a known scale that a figure is made of. `own`: of what was put together before."""
-        if isinstance(node, _NOT_ALWAYS) or node in self.done or node in own:
+        if isinstance(node, _NOT_ALWAYS) or node in self.done or node in own or self._looks_up(node):
             return
         value = self.facts.value(node) if isinstance(node, cst.BaseExpression) else Value()
         if self._is_of_all(value):
@@ -183,7 +183,9 @@ class _Search:
             for child in self._parts(node):
                 yield from self._figures(child, module, own, seen)
             return
-        again = value.scale is not Scale.MEAN and any(one in own for one in tree.walk(node))  # would count twice
+        again = value.scale is not Scale.MEAN and any(
+            one in own or self._looks_up(one) for one in tree.walk(node)
+        )  # would count twice
         if isinstance(node, cst.BaseExpression) and self._is_figure(value) and not again:
             yield module, node
             return
@@ -193,6 +195,19 @@ class _Search:
                     yield from self._figures(place, self.facts.module_of(place), own, seen + 1)
         for child in self._parts(node):
             yield from self._figures(child, module, own, seen)
+
+    def _looks_up(self, node: cst.CSTNode) -> bool:
+        """`sizes.get(len(x), 0)`: of a rank's own, or by a key of its own, where that of all ranks is another one."""
+        keys: list[cst.CSTNode] = []
+        func = node.func if isinstance(node, cst.Call) else None
+        if isinstance(node, cst.Call) and isinstance(func, cst.Attribute) and func.attr.value in python.BY_KEY:
+            table, keys = func.value, [one.value for one in node.args[:1]]
+        elif isinstance(node, cst.Subscript):
+            table, keys = node.value, [*node.slice]
+        if not keys or not any(isinstance(obj, Mapping) for obj in self.facts.value(table).objs):
+            return False
+        value = self.facts.value(node)
+        return (value.scale is not Scale.MEAN and self._differs(value)) or any(map(self._is_one_ranks, keys))
 
     def _is_cut(self, node: cst.CSTNode, value: Value) -> bool:
         """`round(loss.item(), 3)`, `(loss > 1).item()`: of the mean, not the mean of what was cut."""

@@ -10,6 +10,8 @@ RANGE, SUM = "builtins.range", "builtins.sum"
 NUMBERS = frozenset({RANGE, "itertools.count"})
 #: What goes through a dictionary, whatever class it has.
 OF_TABLES = frozenset("items keys values".split())
+#: What looks something up in it, by a key that is given first.
+BY_KEY = frozenset("get pop setdefault".split())
 #: What gives one number, or none: of a tensor of several there is none.
 ONE_NUMBER, ONE_NUMBER_OF_A_TENSOR = frozenset("int float bool len round ord".split()), "item"
 INTEGER = "builtins.int"
