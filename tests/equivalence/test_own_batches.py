@@ -62,7 +62,6 @@ def test_batches_of_own_iterators(batches: str, tmp_path: Path) -> None:
     assert len(original.steps) == 3 * 7
 
 
-<<<<<<< HEAD
 CUT = """\
 for epoch in range(3):
     order = torch.randperm(52)
@@ -93,9 +92,12 @@ def test_a_short_batch_is_left_out(batches: str, tmp_path: Path) -> None:
     """By the size of the whole batch: that of a share is always less."""
     original = assert_ranks_follow(f"{HEAD}{batches}{STEP}print('accuracy', loss.item() > 0)\n", tmp_path)
     assert len(original.steps) == 3 * 6
-=======
-LOADED = HEAD + "from torch.utils.data import DataLoader, TensorDataset\n\n" + (
-    "loader = DataLoader(TensorDataset(inputs, targets), batch_size=size, shuffle=True)\n"
+
+
+LOADED = (
+    HEAD
+    + "from torch.utils.data import DataLoader, TensorDataset\n\n"
+    + ("loader = DataLoader(TensorDataset(inputs, targets), batch_size=size, shuffle=True)\n")
 )
 
 
@@ -110,4 +112,3 @@ LOADED = HEAD + "from torch.utils.data import DataLoader, TensorDataset\n\n" + (
 def test_batches_of_a_loader_that_are_handed_on(batches: str, tmp_path: Path) -> None:
     training = TRAINING.format(batches).split("with torch")[0]
     assert_ranks_follow(f'{LOADED}{training}print("accuracy", 1)\n', tmp_path)
->>>>>>> 03ef0628 (What hands on a loader's batches is followed to the loop that trains)
