@@ -173,6 +173,44 @@ def test_what_is_cut_by_the_size_of_a_batch_is_not_cut_once_more() -> None:
     assert links(before) == [line_of(before, "p = table")]
 
 
+def by_its_size(turn: str, loss: str) -> str:
+    """What a loader's batches have as many of as `size` says."""
+    return of_a_loader(f"size = 8\n{SETUP}", turn, loss).replace("batch_size=8", "batch_size=size")
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "x = x + torch.arange(size)[:, None]",
+        "x = x * torch.linspace(1, 2, size)[:, None]",
+        "x = x * torch.linspace(1, 2, steps=len(x))[:, None]",
+        "x = x + table[:size]",
+        "x = x + table[torch.arange(size)]",
+        "x = x + table[torch.randperm(size)]",
+    ],
+)
+def test_places_that_are_counted_by_the_size_of_the_loader(turn: str) -> None:
+    before = by_its_size(turn, LOSS)
+    assert links(before) == [line_of(before, turn)]
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "x = x + torch.ones(size, 4)",
+        "x = x * torch.linspace(1, 2, 4)",
+        "x = x * torch.linspace(1, 2, steps=x.size(1))",
+        "x = x + ones[:size]",
+        "x = x + table[:1]",
+        "x = x + table[torch.arange(1)]",
+        "print(torch.arange(size), table[:size])",
+        "x = x + torch.randn(size, 4)",
+    ],
+)
+def test_of_the_size_of_the_loader_all_rows_are_alike(turn: str) -> None:
+    assert links(by_its_size(turn, LOSS)) == []
+
+
 def test_a_row_for_each_turn_of_a_loop() -> None:
     turn = "parts = []\nfor i in range(len(x)):\n    parts.append(x[i] + table[i])\nx = torch.stack(parts)"
     before = of_a_loader(TABLE, turn, LOSS)

@@ -36,6 +36,7 @@ from distify_codemods.interpreter import (
     tensor_functions,
     text,
 )
+from distify_codemods.interpreter.cut_sizes import size_objs
 from distify_codemods.libraries import (
     checkpoints,
     computing,
@@ -94,7 +95,10 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     elif name.startswith(standard.CALL_AT_ANY_TIME):
         interrupts.call_back(machine, arguments, node)
         value = external(machine, name, arguments, node)
-    elif name in torch_data.LOADERS or name in torch_optim.MODES or name in drawing.GENERATORS or _is_class(name):
+    elif name in torch_data.LOADERS:
+        machine.batch_sizes.add_all(size_objs(arguments.get("batch_size", 1) or NOTHING))
+        value = external(machine, name, arguments, node)
+    elif name in torch_optim.MODES or name in drawing.GENERATORS or _is_class(name):
         value = external(machine, name, arguments, node)
     elif torch_tensors.computes(name):
         value = tensor_functions.function(machine, name, arguments, node)

@@ -91,6 +91,7 @@ class Machine:
         self.globals: dict[Module, Frame] = {}
         self.classes: list[Class] = []
         self.commands: Table[Obj, Value] = Table()  # functions that are made known to a command line, by what runs them
+        self.batch_sizes: Marks[Obj] = Marks()  # the literals and settings that loaders are given
         self.options: Marks[cst.CSTNode] = Marks()  # parameters that are given what stands in the command line
         self.given: Table[Obj, Arguments] = Table()  # what a library's base was initialised with
         self.modules: Marks[Obj] = Marks()  # objects that were asked for what only modules have

@@ -1,10 +1,11 @@
 """The places of samples in a batch, and what they are paired with by them, as a run for evidence sees it.
 
 With a whole batch each sample has a place of its own; in a rank's share all are counted from the first place on. So
-numbers that are counted from the size of a batch (`arange(len(x))`, the turns of `enumerate(x)`) carry a mark
-(`Placed`), and so does a tensor of which samples are told apart by their places (`mask[0] = 1`). Rows of something else
-that are taken by such numbers (`table[: len(x)]`, `zip(x, table)`) carry another (`Paired`). What a batch's own rows
-are found by, they are found by on each rank: `logits[arange(len(x)), labels]`.
+numbers that are counted from the size of a batch (`arange(len(x))`, `arange(batch_size)` by what its loader was given,
+the turns of `enumerate(x)`) carry a mark (`Placed`), and so does a tensor of which samples are told apart by their
+places (`mask[0] = 1`). Rows of something else that are taken by such numbers (`table[: len(x)]`, `zip(x, table)`) carry
+another (`Paired`). What a batch's own rows are found by, they are found by on each rank: `logits[arange(len(x)),
+labels]`.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def followed(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[
         return item
     by_place = any(
         is_counted(machine, bounds(element.slice, key) or element.slice)
+        or _is_cut_off(machine, element.slice)
         or any(isinstance(one, Placed) for one in key.sources)
         for element, key in zip(node.slice, keys, strict=True)
     )
@@ -256,6 +258,17 @@ def is_counted(machine: Machine, cut: cst.BaseSlice) -> bool:
         (cut.lower, cut.upper) if isinstance(cut, cst.Slice) else (cut.value,) if isinstance(cut, cst.Index) else ()
     )
     return any(machine.values.get(one, NOTHING).scale is Scale.COUNT for one in bounds if one is not None)
+
+
+def is_batch_size(machine: Machine, value: Value) -> bool:
+    """Whether it is the number of samples that a loader is given."""
+    return bool(value.objs) and all(obj in machine.batch_sizes for obj in value.objs)
+
+
+def _is_cut_off(machine: Machine, part: cst.BaseSlice) -> bool:
+    """`[:batch_size]`"""
+    upper = part.upper if isinstance(part, cst.Slice) else None
+    return upper is not None and is_batch_size(machine, machine.values.get(upper, NOTHING))
 
 
 def is_filled(value: Value) -> bool:

@@ -13,6 +13,7 @@ from distify_codemods.interpreter import (
     cuts,
     holding,
     losses,
+    pairing,
     patterns,
     recurrent,
     reshaping,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 S = Scale
 _WORDS = str.split
 _FIGURES = frozenset({S.MEAN, S.SUM, S.WEIGHTED, S.COUPLED})
+#: What makes entries of which each is another one: by its place, or drawn without putting back.
+_BY_PLACE = frozenset(_WORDS("arange randperm eye linspace logspace geomspace"))
 _RANDOM = frozenset(
     _WORDS("rand randn randint randperm normal bernoulli multinomial rand_like randn_like randint_like")
 )
@@ -84,7 +87,9 @@ def _made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) 
     value = value.in_one_row(rows.made(name, arguments))
     if last in ("arange", "randperm") and value.scale is S.SAMPLES:
         value = value.of(machine.mark(Places, node).alone)
-    if last in ("arange", "randperm", "eye") and value.scale in PER_SAMPLE and machine.evidence:
+    told = sizes.given(name, arguments) or []
+    counts = value.scale in PER_SAMPLE or any(pairing.is_batch_size(machine, size) for size in told)
+    if last in _BY_PLACE and counts and machine.evidence:
         value = value.adding([machine.mark(Placed, node)])
     return whole.numbered(machine, value, node) if last in ("arange", "randperm", "eye") else value
 

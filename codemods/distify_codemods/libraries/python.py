@@ -104,6 +104,7 @@ RUNNERS = {
 RUN_AT_ONCE = frozenset({"sacred.Experiment.automain"})
 #: `x[slice(a, b)]` is `x[a:b]`.
 SLICE = "builtins.slice"
+LEAST = "builtins.min"
 DEEP_COPY = "copy.deepcopy"
 COPIES = (DEEP_COPY, "copy.copy")
 #: The environment of a process, and what sets and reads it.

@@ -25,6 +25,11 @@ FILLED = {
 }  # fmt: skip
 #: Numbers from one to another: how many there are follows from both.
 COUNTED = {"torch.arange": ("start", "end", "step"), "numpy.arange": ("start", "stop", "step")}
+#: Numbers at equal distances: how many there are is told apart from where they end.
+SPREAD = {
+    **{f"torch.{name}": Sizes(2, "steps") for name in ("linspace", "logspace")},
+    **{f"numpy.{name}": Sizes(2, "num") for name in ("linspace", "logspace", "geomspace")},
+}
 #: Of numpy's random numbers, those that say by how many parameters of a distribution the size comes; else it is two.
 _PARAMETERS = {
     0: "random random_sample sample ranf standard_normal standard_exponential standard_cauchy",
@@ -48,12 +53,12 @@ RELATED = frozenset(["torch.eye", "numpy.eye", "torch.randperm"])
 #: What else they are given says how they are stored.
 OPTIONS = frozenset("dtype device generator out layout requires_grad pin_memory memory_format names order like".split())
 #: Whose entries are told, and not only their number and kind.
-_TOLD = frozenset(["torch.full", "numpy.full", *DRAWN]) - RELATED
+_TOLD = frozenset(["torch.full", "numpy.full", *DRAWN, *SPREAD]) - RELATED
 
 
 def of(name: str) -> Sizes | None:
     """Where a function that makes tensors of sizes is given them."""
-    return FILLED.get(name) or DRAWN.get(name) or CHOSEN.get(name)
+    return FILLED.get(name) or SPREAD.get(name) or DRAWN.get(name) or CHOSEN.get(name)
 
 
 def is_told_entries(name: str) -> bool:
