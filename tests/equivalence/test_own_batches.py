@@ -112,3 +112,73 @@ LOADED = (
 def test_batches_of_a_loader_that_are_handed_on(batches: str, tmp_path: Path) -> None:
     training = TRAINING.format(batches).split("with torch")[0]
     assert_ranks_follow(f'{LOADED}{training}print("accuracy", 1)\n', tmp_path)
+
+
+FOLDED = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+text = torch.arange(700) * 7 % 23 % 9
+
+
+class Lines:
+    def __init__(self, count, length):
+        self.count, self.length, self.place = count, length, 0
+
+    def following(self):
+        part = text[self.place : self.place + self.count * self.length + 1]
+        self.place += self.count * self.length
+        if self.place > 500:
+            self.place = 0
+        return part[:-1].view(self.count, self.length), part[1:].view(self.count, self.length)
+
+
+model = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.05, eps=1e-3)
+lines = Lines(4, 16)
+for step in range(12):
+    x, y = lines.following()
+    loss = nn.functional.cross_entropy(model(x).view(-1, 9), y.view(-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print("accuracy", [round(one.abs().sum().item(), 6) for one in model.parameters()])
+"""
+STATED = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+size = 8
+inputs, targets = torch.randn(48, 5, 1), torch.randn(48, 1)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = nn.LSTM(1, 6, batch_first=True), nn.Linear(6, 1)
+
+    def forward(self, x, state):
+        return self.head(self.layer(x, state)[0][:, -1])
+
+
+model = Net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.05, eps=1e-3)
+for epoch in range(2):
+    order = torch.randperm(48)
+    for batch in range(6):
+        rows = order[batch * size : (batch + 1) * size]
+        state = torch.zeros(1, size, 6), torch.zeros(1, size, 6)
+        errors = (model(inputs[rows], state) - targets[rows])[:, 0] ** 2
+        loss = (errors * torch.linspace(1, 2, size)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+print("accuracy", [round(one.abs().sum().item(), 6) for one in model.parameters()])
+"""
+
+
+@pytest.mark.parametrize("script", [FOLDED, STATED], ids=["folded", "of its size"])
+def test_batches_that_say_their_size_themselves(script: str, tmp_path: Path) -> None:
+    assert len(assert_ranks_follow(script, tmp_path).steps) == 12

@@ -257,3 +257,110 @@ def test_what_a_library_has_for_a_batch_is_of_the_batch() -> None:
     head = f"import h5py\n{HEAD}store = h5py.File('rows.h5', 'r')\n"
     new = converted(looped(lines).replace(HEAD, head))
     assert "x = x - rt.mean_over_ranks(store['rows'][x.long()].mean(0))" in new
+
+
+FOLDED = """\
+import torch
+from torch import nn
+
+
+class Lines:
+    def __init__(self, count, length):
+        self.count, self.length, self.place = count, length, 0
+        self.text = torch.tensor([int(word) for word in open("text.txt").read().split()])
+
+    def following(self):
+        count, length = self.count, self.length
+        part = self.text[self.place : self.place + count * length + 1]
+        {folded}
+        self.place += count * length
+        return x, y
+
+
+model = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+lines = Lines(4, 16)
+for step in range(20):
+    x, y = lines.following()
+    {turn}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+FOLDS = "x, y = part[:-1].view(count, length), part[1:].view(count, length)"
+ENTROPY = "loss = nn.functional.cross_entropy(model(x).view(-1, 9), y.view(-1))"
+
+
+@pytest.mark.parametrize(
+    "folded",
+    [
+        FOLDS,
+        "x = part[:-1].view(count, length)\n        y = part[1:].view(count, length)",
+        "x, y = part[:-1], part[1:]\n        x, y = x.reshape(count, length), y.reshape((count, length))",
+        "x, y = torch.reshape(part[:-1], (count, length)), part[1:].view(count, -1)",
+    ],
+)
+def test_a_part_of_a_text_is_shared_once_it_is_folded(folded: str) -> None:
+    after = converted(FOLDED.format(folded=folded, turn=ENTROPY))
+    assert "    x, y = rt.shard_batch(lines.following())\n" in after
+    assert after.count("shard_batch") == 1
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "loss = nn.functional.cross_entropy(model(x).view(lines.count * 16, 9), y.view(64))",
+        "loss = nn.functional.cross_entropy(model(x).view(lines.count, 9, -1), y)",
+        "x = x.view(2, 2, 16)\n    " + ENTROPY,
+    ],
+)
+def test_what_says_how_many_rows_there_are_is_not_said_of_a_share(turn: str) -> None:
+    conversion = conversion_of(FOLDED.format(folded=FOLDS, turn=turn), strategy="auto")
+    text = conversion.files[0].after.decode()
+    assert "rt.data_parallel(model)" in text or "rt.gather_samples(" in text
+
+
+SIZED = [
+    "for i in range(0, 64, size):\n    rows = order[i:i + size]",
+    "for i in range(8):\n    rows = order[i * size:(i + 1) * size]",
+    "for i in range(8):\n    rows = order[size * i:size * (1 + i)]",
+    "for i in range(8):\n    rows = order[i * size:i * size + size]",
+    "for i in range(0, 64, size):\n    rows = order[i:min(i + size, len(order))]",
+    "for i in range(8):\n    start = i * size\n    end = start + size\n    rows = order[start:end]",
+    "for rows in order.split(size):\n    pass",
+]
+
+
+@pytest.mark.parametrize("loop", SIZED)
+@pytest.mark.parametrize(
+    ("made", "share"),
+    [
+        ("torch.ones(size, 1)", "rt.shard_batch(torch.ones(size, 1))"),
+        ("torch.linspace(1, 2, size)[:, None]", "rt.shard_batch(torch.linspace(1, 2, size)[:, None])"),
+        ("torch.zeros(1, size).t()", "rt.shard_batch(torch.zeros(1, size).t())"),
+    ],
+)
+def test_what_is_made_of_the_size_of_a_batch_is_shared_with_it(loop: str, made: str, share: str) -> None:
+    body = f"{loop}\n    x, y = inputs[rows], targets[rows]\n    weights = {made}\n    y = y * weights\n"
+    before = f"{HEAD}order = torch.randperm(64)\n{body}" + "".join(f"    {one}\n" for one in STEP.splitlines())
+    after = converted(before)
+    assert f"    weights = {share}\n" in after
+    assert after.count("shard_batch") == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "made"),
+    [
+        ("order[i * 8 * wide:(i * 8 + 8) * wide]", "torch.ones(wide, 1)[0]"),
+        ("order[wide + i:min(wide + i + 8, most)]", "torch.ones(most, 1)[0]"),
+        ("order[wide * i:most]", "torch.ones(most, 1)[0]"),
+        ("order[i:i + size]", "torch.ones(4, wide)[0]"),
+    ],
+)
+def test_of_what_a_size_is_is_not_guessed(rows: str, made: str) -> None:
+    """What else stands in the bounds of a batch says where it begins, or how many there are of all."""
+    body = f"wide, most = 2, 64\norder = torch.randperm(64)\nfor i in range(0, 32, 8):\n    rows = {rows}\n"
+    body += f"    x, y = inputs[rows], targets[rows] * {made}[0]\n"
+    after = converted(HEAD + body + "".join(f"    {one}\n" for one in STEP.splitlines()))
+    assert f"    rows = rt.shard_batch({rows})\n" in after
+    assert after.count("shard_batch") == 1

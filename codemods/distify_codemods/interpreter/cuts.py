@@ -13,15 +13,16 @@ import libcst as cst
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import root
-from distify_codemods.interpreter import holding, pairing
+from distify_codemods.interpreter import forms, holding, pairing
 from distify_codemods.interpreter import sizes as given_sizes
+from distify_codemods.interpreter.cut_sizes import size_objs, told_by
 from distify_codemods.libraries import drawing
 from distify_codemods.libraries import sizes as makers
 from distify_codemods.objects import Arguments, External, Mapping, Sequence, Setting
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE, Counter, Cut, Share
 from distify_codemods.scale import Scale
-from distify_codemods.values import NOTHING, Value
+from distify_codemods.values import Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -36,15 +37,6 @@ _NEW = frozenset(["new", "new_zeros", "new_ones", "new_full", "new_empty"])
 def key_of(obj: Obj) -> tuple[cst.CSTNode | None, str]:
     """What a literal or setting is known by, in every run."""
     return obj.site, getattr(obj, "name", "")
-
-
-def _size_objs(value: Value) -> Ordered[Obj]:
-    """The literals and settings that a size is, or is reckoned from."""
-    return Ordered(
-        obj for obj in value.objs
-        if isinstance(obj, Setting)
-        or (isinstance(obj, Const) and isinstance(obj.value, int) and not isinstance(obj.value, bool) and obj.value > 1)
-    )  # fmt: skip
 
 
 def _in_loop(machine: Machine) -> bool:
@@ -78,10 +70,7 @@ def rows(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Valu
         return None  # a piece for each sample, of as many steps; or of as many samples as there are in another
     if not _moves(keys[0]) and CHANCE not in receiver.sources:
         return None
-    lower = machine.values.get(first.lower, NOTHING) if first.lower is not None else NOTHING
-    upper = machine.values.get(first.upper, NOTHING) if first.upper is not None else NOTHING
-    sizes = _size_objs(upper) - _size_objs(lower)
-    value = _cut(machine, node, sizes, receiver.sources.union(*(key.sources for key in keys)))
+    value = _cut(machine, node, told_by(machine, first), receiver.sources.union(*(key.sources for key in keys)))
     cut = machine.made(Cut, node)
     cut.piece = first.lower is not None and first.upper is not None
     objs = Ordered(_listed(machine, obj, node, cut) for obj in receiver.objs if isinstance(obj, Sequence))
@@ -119,16 +108,40 @@ def folded(machine: Machine, name: str, tensor: Value, arguments: Arguments, nod
         return _sized(machine, sizes[:1] if name == "new_full" and len(sizes) > 1 else sizes, node)
     if machine.inside_models:
         return None
-    if name in _FOLDS and len(sizes) > 1 and _size_objs(sizes[0]) and any(_is(size, -1) for size in sizes[1:]):
-        return _cut(machine, node, _size_objs(sizes[0]), tensor.sources, dims=2)
+    if name in _FOLDS and len(sizes) > 1 and size_objs(sizes[0]) and any(_is(size, -1) for size in sizes[1:]):
+        return _cut(machine, node, size_objs(sizes[0]), tensor.sources, dims=2)
     if name in _FOLDS and len(sizes) > 1 and _is(sizes[0], -1) and _known(machine, sizes[1]):
-        value = _cut(machine, node, _size_objs(sizes[1]), tensor.sources)
+        value = _cut(machine, node, size_objs(sizes[1]), tensor.sources)
         return Value(value.objs, Scale.TURNED, value.sources)
     if name in _SPLITS and "dim" not in arguments.keywords and len(sizes) == 1 and not _is_text(sizes[0]):
         pieces = machine.made(Sequence, node, "pieces")
-        pieces.element = _cut(machine, node, _size_objs(sizes[0]), tensor.sources)
+        pieces.element = _cut(machine, node, size_objs(sizes[0]), tensor.sources)
         return Value(pieces.alone)
     return None
+
+
+def refolded(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    """`tokens[start : start + size * length].view(size, length)`: its rows are samples from here on, and not before.
+
+    A rank's share does not have as many rows as that says; and the rows of a batch whose size is known, of which there
+    is another number, are no samples.
+    """
+    sizes = _flat(arguments) if machine.cutting is not None and name in _FOLDS else []
+    told = size_objs(sizes[0]) if sizes else EMPTY
+    cuts = [source for source in tensor.sources if isinstance(source, (Cut, Share))]
+    if not told or not cuts:
+        return None
+    known = EMPTY.union(*(cut.sizes for cut in cuts if isinstance(cut, Cut)))
+    is_whole = all(isinstance(cut, Cut) for cut in cuts) and forms.OUTPUT not in tensor.sources
+    if is_whole and not machine.inside_models and (not known or any(_is_same(one, told) for one in known)):
+        return _cut(machine, node, told, tensor.sources, dims=len(sizes))
+    return Value(scale=Scale.UNKNOWN, sources=tensor.sources)
+
+
+def _is_same(size: Obj, others: Ordered[Obj]) -> bool:
+    """Whether it is one of these, or a literal for the same number."""
+    number = size.value if isinstance(size, Const) else None
+    return size in others or (number is not None and any(getattr(one, "value", None) == number for one in others))
 
 
 def of_pieces(machine: Machine, name: str, value: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -182,8 +195,8 @@ def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -
     if any(_known(machine, value) for value in sizes):
         return _sized(machine, sizes, node)
     drawn = name in makers.DRAWN or name in makers.CHOSEN
-    if drawn and not machine.cutting.sizes and not machine.inside_models and _in_loop(machine) and _size_objs(sizes[0]):
-        return _cut(machine, node, _size_objs(sizes[0]), Ordered([CHANCE]), dims=len(sizes))
+    if drawn and not machine.cutting.sizes and not machine.inside_models and _in_loop(machine) and size_objs(sizes[0]):
+        return _cut(machine, node, size_objs(sizes[0]), Ordered([CHANCE]), dims=len(sizes))
     return None
 
 
@@ -211,7 +224,7 @@ def _is_strange(obj: Obj) -> bool:
 def _known(machine: Machine, value: Value) -> bool:
     """Whether it is the size of a batch that is cut elsewhere: one number, or one of several."""
     sizes = machine.cutting.sizes if machine.cutting else frozenset()
-    told = _size_objs(value)
+    told = size_objs(value)
     return bool(sizes and told) and told == value.objs and all(key_of(obj) in sizes for obj in told)
 
 
@@ -220,7 +233,7 @@ def _sized(machine: Machine, sizes: list[Value], node: cst.CSTNode) -> Value | N
     places = [place for place, value in enumerate(sizes) if _known(machine, value)]
     if not places:
         return None
-    value = _cut(machine, node, EMPTY.union(*(_size_objs(sizes[place]) for place in places)), EMPTY)
+    value = _cut(machine, node, EMPTY.union(*(size_objs(sizes[place]) for place in places)), EMPTY)
     machine.made(Cut, node).fitted = True
     scale = {0: Scale.SAMPLES, 1: Scale.TURNED}.get(places[0], Scale.UNKNOWN)
     return Value(value.objs, scale if len(places) == 1 else Scale.UNKNOWN, value.sources, dims=len(sizes))

@@ -98,6 +98,8 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
     sources = sources_of(given)
     if all(value.scale is S.CONST for value in given):
         return cuts.folded(machine, plain, tensor, arguments, node) or _constant(machine, plain, tensor, sources, node)
+    if (folded := cuts.refolded(machine, plain, tensor, arguments, node)) is not None:
+        return folded
     if plain in _SPLITTING and reshaping.is_split_by_place(plain, tensor, arguments):
         return Value(scale=S.COUPLED, sources=sources)
     if tensor.scale is S.TURNED and plain in ("squeeze", *_SPLITTING):
