@@ -54,6 +54,7 @@ class Cut(Obj):
     sizes: Ordered[Obj] = EMPTY  # literals and settings that the number of its samples may be
     piece: bool = False  # consecutive rows from some place on: `data[i : i + n]`
     foreign: bool = False  # of a library that is not known: perhaps another one on each rank
+    uneven: bool = False  # one of parts that may differ by one sample
     fitted: bool = False  # made with as many rows as another has samples: a first state, noise
 
 

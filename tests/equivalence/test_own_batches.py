@@ -182,3 +182,33 @@ print("accuracy", [round(one.abs().sum().item(), 6) for one in model.parameters(
 @pytest.mark.parametrize("script", [FOLDED, STATED], ids=["folded", "of its size"])
 def test_batches_that_say_their_size_themselves(script: str, tmp_path: Path) -> None:
     assert len(assert_ranks_follow(script, tmp_path).steps) == 12
+
+
+NUMBERED = (
+    HEAD
+    + """\
+import numpy as np
+from torch.utils.data import BatchSampler, RandomSampler
+
+for epoch in range(3):
+    for rows in {}:
+        loss = nn.functional.mse_loss(model(inputs[rows]), targets[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+with torch.no_grad():
+    print("accuracy", round(nn.functional.mse_loss(model(inputs), targets).item(), 9))
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("batches", "count"),
+    [
+        ("BatchSampler(RandomSampler(inputs), size, drop_last=False)", 7),
+        ("np.array_split(np.random.RandomState(epoch).permutation(52), 4)", 4),
+        ("np.array_split(np.random.RandomState(epoch).permutation(51), 4)", 4),
+    ],
+)
+def test_batches_of_numbers(batches: str, count: int, tmp_path: Path) -> None:
+    assert len(assert_ranks_follow(NUMBERED.format(batches), tmp_path).steps) == 3 * count

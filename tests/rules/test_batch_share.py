@@ -364,3 +364,76 @@ def test_of_what_a_size_is_is_not_guessed(rows: str, made: str) -> None:
     after = converted(HEAD + body + "".join(f"    {one}\n" for one in STEP.splitlines()))
     assert f"    rows = rt.shard_batch({rows})\n" in after
     assert after.count("shard_batch") == 1
+
+
+OF_NUMBERS = """\
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler
+from somewhere import Samples
+
+
+class Order:
+    def __iter__(self):
+        return iter(torch.randperm(64).tolist())
+
+
+"""
+
+
+def sampled(sampler: str) -> str:
+    body = "".join(f"    {line}\n" for line in ("x, y = inputs[rows], targets[rows]\n" + STEP).splitlines())
+    return f"{HEAD}{OF_NUMBERS}for rows in BatchSampler({sampler}):\n{body}"
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        "RandomSampler(inputs), size, drop_last=True",
+        "RandomSampler(inputs), drop_last=False, batch_size=8",
+        "SubsetRandomSampler(range(48)), size, True",
+        "SequentialSampler(inputs), size, False",
+        "Order(), size, False",
+    ],
+)
+def test_numbers_of_samples_that_a_sampler_deals_out(sampler: str) -> None:
+    after = converted(sampled(sampler))
+    assert "    x, y = rt.shard_batch((inputs[rows], targets[rows]))\n" in after
+    assert after.count("shard_batch") == 1
+
+
+def test_numbers_that_are_those_of_no_training_are_left_alone() -> None:
+    body = "".join(f"    {line}\n" for line in STEP.splitlines())
+    held = "with torch.no_grad():\n    for rows in BatchSampler(SequentialSampler(inputs), 16, False):\n"
+    held += "        print(nn.functional.mse_loss(model(inputs[rows]), targets[rows]))\n"
+    after = converted(f"{HEAD}{OF_NUMBERS}for x, y in zip(inputs.split(size), targets.split(size)):\n{body}{held}")
+    assert after.count("shard_batch") == 1
+    assert held.replace("model(", "model.module(") in after
+
+
+def test_a_sampler_that_is_not_known_may_give_each_rank_other_numbers() -> None:
+    before = sampled("Samples(inputs), size, False")
+    assert blocked(before) == {("DATA04", line_of(before, "for rows in"))}
+
+
+@pytest.mark.parametrize(
+    ("parts", "are_shared"),
+    [
+        ("np.array_split(np.random.permutation(64), 5)", False),
+        ("np.array_split(np.random.permutation(64), len(inputs) // size)", False),
+        ("np.array_split(np.random.permutation(64), range(size, 64, size))", True),
+        ("torch.randperm(64).split(size)", True),
+        ("torch.randperm(64).chunk(8)", True),
+    ],
+)
+def test_parts_of_unequal_sizes_are_not_dealt_out(parts: str, are_shared: bool) -> None:
+    body = "".join(f"    {line}\n" for line in ("x, y = inputs[rows], targets[rows]\n" + STEP).splitlines())
+    text = conversion_of(f"{HEAD}for rows in {parts}:\n{body}", strategy="auto").files[0].after.decode()
+    assert ("rt.shard_batch(" in text) is are_shared
+    assert ("rt.data_parallel(model)" in text) is not are_shared
+
+
+def test_parts_that_an_evaluation_is_made_of_may_be_unequal() -> None:
+    held = "with torch.no_grad():\n    for rows in np.array_split(np.arange(64), 3):\n"
+    held += "        print(model(inputs[rows]).sum())\n"
+    after = converted(looped("x, y = inputs[i:i + size], targets[i:i + size]\n") + held)
+    assert after.count("shard_batch") == 1
+    assert held.replace("model(", "model.module(") in after

@@ -62,6 +62,8 @@ def decide_cuts(facts: Facts) -> Dealt:
         return Dealt(facts, uncut=(played.blocked("DATA04", game.module, game.node, why),))
     if (alone := next(filter(_is_one_row, cuts), None)) is not None:
         return Dealt(facts, uncut=(Blocked("DATA04", *made_at(alone), *_ONE),))
+    if (parts := next((cut for cut in cuts if cut.uneven), None)) is not None:
+        return Dealt(facts, uncut=(Blocked("DATA04", *made_at(parts), *_UNEVEN),))
     sizes = frozenset(key_of(size) for cut in cuts for size in cut.sizes)
     if sizes:
         seen = facts.tried(cutting=Cutting(sizes))
@@ -326,6 +328,10 @@ _UNKNOWN = (
 _ONE = (
     "one sample is cut out here, which cannot be dealt out to several ranks",
     "cut several for each step, or put the data into a Dataset and loop over a DataLoader",
+)
+_UNEVEN = (
+    "these parts may differ by one sample, so that not each of them divides by the number of ranks",
+    "split by the size of a batch: all but the last are of that size",
 )
 _NOWHERE = (
     "a batch of training is cut here by hand, and no place was found where each rank could take its share of it",

@@ -22,11 +22,13 @@ from distify_codemods.objects import Arguments, External, Mapping, Sequence, Set
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE, Counter, Cut, Share
 from distify_codemods.scale import Scale
-from distify_codemods.values import Value
+from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
+#: What makes parts of which each has as many rows as any other, or one more: of no size that is told.
+_IN_PARTS = "array_split"
 _FOLDS = frozenset(["view", "reshape"])
 _SPLITS = frozenset(["split", "chunk", "array_split"])
 #: What puts the things in a list beside each other along a new dimension.
@@ -116,6 +118,7 @@ def folded(machine: Machine, name: str, tensor: Value, arguments: Arguments, nod
     if name in _SPLITS and "dim" not in arguments.keywords and len(sizes) == 1 and not _is_text(sizes[0]):
         pieces = machine.made(Sequence, node, "pieces")
         pieces.element = _cut(machine, node, size_objs(sizes[0]), tensor.sources)
+        machine.made(Cut, node).uneven = name == _IN_PARTS and not _are_places(sizes[0])
         return Value(pieces.alone)
     return None
 
@@ -174,12 +177,27 @@ def _flat(arguments: Arguments) -> list[Value]:
     return sizes
 
 
+def _are_places(value: Value) -> bool:
+    """Where to split, instead of into how many."""
+    return any(isinstance(obj, (Sequence, External)) for obj in value.objs)
+
+
 def _is_text(value: Value) -> bool:
     return any(isinstance(obj, Const) and isinstance(obj.value, str) for obj in value.objs)
 
 
 def _is(value: Value, number: int) -> bool:
     return value.constant() == number
+
+
+def sampled(machine: Machine, sampler: External, node: cst.CSTNode) -> Value:
+    """`for rows in BatchSampler(sampler, size, drop_last):`, a list with the number of each sample."""
+    given = sampler.arguments or Arguments()
+    value = _cut(machine, node, size_objs(given.get("batch_size", 1) or NOTHING), given.sources)
+    machine.made(Cut, node).foreign = any(map(_is_strange, (given.get("sampler", 0) or NOTHING).objs))
+    listed = machine.made(Sequence, node, sampler, "rows", per_sample=True)
+    listed.element = Value(scale=Scale.SAMPLES, sources=value.sources)
+    return Value(listed.alone, value.scale, value.sources)
 
 
 # ---- made and drawn

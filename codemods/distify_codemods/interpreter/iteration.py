@@ -11,7 +11,7 @@ import libcst as cst
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import to_library
-from distify_codemods.interpreter import collated, holding, pairing, rows, sampling, single_rows, text
+from distify_codemods.interpreter import collated, cuts, holding, pairing, rows, sampling, single_rows, text
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
@@ -80,6 +80,8 @@ def element_of(
         elif isinstance(obj, External) and obj.name in torch_data.LOADERS:
             taken.append(obj)
             found.append(_batch(machine, obj, place))
+        elif machine.cutting is not None and isinstance(obj, External) and obj.name == torch_data.BATCH_SAMPLER:
+            found.append(cuts.sampled(machine, obj, place))
         elif isinstance(obj, External) and obj.name in python.NUMBERS:
             found.append(_count(machine, place, over))
         elif isinstance(obj, Mapping):

@@ -32,6 +32,8 @@ STREAM = "torch.utils.data.IterableDataset"
 IN_ORDER = "torch.utils.data.SequentialSampler"
 OF_A_SAMPLER = ("dataset", "num_replicas", "rank", "shuffle", "seed", "drop_last")
 OF_A_RANK = "torch.utils.data.DistributedSampler"
+#: The numbers of a batch's samples at a time.
+BATCH_SAMPLER = "torch.utils.data.BatchSampler"
 #: torchtext's batch, and what says how each part of it is made.
 TEXT_BATCH = "torchtext.data.Batch"
 LABELS = "torchtext.data.LabelField"
