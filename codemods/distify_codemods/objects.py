@@ -191,6 +191,7 @@ class Sequence(Obj):
 class Mapping(Obj):
     items: Table[object, Value] = field(default_factory=Table)
     rest: Value | None = None  # under keys that are not known
+    keys: Value | None = None  # of those, all that depend on anything
     factory: Value | None = None  # of a defaultdict
     counts: bool = False  # a collections.Counter
     named: bool = False  # the names of a module: of those, only functions and classes are reached by unknown keys
@@ -299,5 +300,5 @@ changing(Partial, "arguments")
 changing(Suspended, "arguments")
 changing(Method, "receiver")
 changing(Sequence, "items", "element", "per_sample", "of_each", "drawn", "mixed", "deals")
-changing(Mapping, "items", "rest", "factory")
+changing(Mapping, "items", "rest", "keys", "factory")
 changing(Passing, "over", "zipped")

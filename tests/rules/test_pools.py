@@ -76,6 +76,72 @@ def test_what_is_read_of_earlier_batches(setup: str, turn: str) -> None:
     assert links(training(turn, f"{setup}\n"))
 
 
+SIMPLE = "per = ((model(x) - y) ** 2).mean(1)\nweights = torch.ones(len(x))\n"
+WEIGHED = "loss = (per * weights).mean()\n"
+EACH = "for row, key in enumerate(y.flatten().tolist()):\n    "
+HARD = "for key, value in zip(y.flatten().tolist(), per.tolist()):\n    if value > 1.1:\n        "
+
+
+@pytest.mark.parametrize(
+    ("setup", "looks", "keeps"),
+    [
+        ("known = set()", "if key in known: weights[row] = 2.0", "known.add(key)"),
+        ("known = set()", "if key not in known: weights[row] = 2.0", "known.update([key])"),
+        ("known = []", "if key in known: weights[row] = 2.0", "known.append(key)"),
+        ("known = {}", "if key in known: weights[row] = 2.0", "known[key] = True"),
+        ("known = {}", "if key in known: weights[row] = 2.0", "known[key] = [epoch]"),
+        ("known = {}", "if key in known.keys(): weights[row] = 2.0", "known.setdefault(key, []).append(1)"),
+        ("known = defaultdict(list)", "if sum(known[key][-2:]) > 1: weights[row] = 2.0", "known[key].append(value)"),
+        ("known = defaultdict(lambda: deque(maxlen=3))", "if len(set(known[key])) == 1: weights[row] = 2.0",
+         "known[key].append(value)"),
+        ("known = {}", "weights[row] += sum(known.setdefault(key, deque(maxlen=2)))", "known[key].append(value)"),
+    ],
+)  # fmt: skip
+def test_entries_that_are_written_by_what_earlier_batches_left(setup: str, looks: str, keeps: str) -> None:
+    """A constant, under a test of it, is enough: the tensor that it is written into depends on it."""
+    assert links(training(f"{SIMPLE}{EACH}{looks}\n{WEIGHED}{HARD}{keeps}", f"{setup}\n"))
+
+
+def test_a_function_that_writes_them_into_what_it_is_given() -> None:
+    setup = f"known = set()\n\n\ndef weigh(weights, y):\n    {EACH.replace('    ', '        ')}"
+    setup += "if key in known: weights[row] = 2.0\n\n\n"
+    assert links(training(f"{SIMPLE}weigh(weights, y)\n{WEIGHED}{HARD}known.add(key)", setup))
+
+
+@pytest.mark.parametrize(
+    ("setup", "turn"),
+    [
+        ("known = {1, 2}", f"{EACH}if key in known: weights[row] = 2.0"),
+        ("known = {1: 'a'}", f"{EACH}if key in known: weights[row] = 2.0"),
+        ("", f"known = set(y.flatten().tolist())\n{EACH}if key in known: weights[row] = 2.0"),
+        ("known = set()", "known.update(y.flatten().tolist())"),
+        ("known = []", "if epoch in known: weights = weights * 2\nknown.append(epoch)"),
+        ("known = {}", "for name, value in {'loss': per}.items():\n    if name not in known: known[name] = []\n"
+         "    known[name].append(value.mean().item())"),
+        ("table = torch.rand(40)", "weights[table[y.flatten().long().abs() % 40] > 0.5] = 2.0"),
+        ("", "weights[per > 1.2] = 2.0"),
+        ("", "flags = torch.zeros(40, dtype=torch.bool)\nflags[y.flatten().long().abs() % 40] = True\n"
+         "weights[y.flatten() > 0] = 2.0"),
+    ],
+)  # fmt: skip
+def test_entries_that_are_written_by_the_batch_itself(setup: str, turn: str) -> None:
+    before = training(f"{SIMPLE}{turn}\n{WEIGHED}", f"{setup}\n")
+    assert links(before) == []
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARDED
+
+
+@pytest.mark.parametrize(
+    "flags",
+    ["flags[index[per.detach() > 1.2]] = True", "flags[index] |= per.detach() > 1.2"],
+)
+def test_flags_of_samples_that_later_weights_are_taken_by(flags: str) -> None:
+    """All ranks write the flags of all samples: what is written under a mask of them depends on them."""
+    turn = f"index = y.flatten().long().abs() % 40\n{SIMPLE}weights[flags[index]] = 2.0\n{WEIGHED}{flags}"
+    text = converted(training(turn, "flags = torch.zeros(40, dtype=torch.bool)\n"))
+    assert "        index, per = rt.gather_samples(index, per)\n" in text
+    assert "        weights = torch.ones(len(x) * rt.world_size())\n        weights[flags" in text
+
+
 CARRIED = "loss = ((out - previous) ** 2).mean()"
 
 

@@ -180,10 +180,12 @@ def test_data_that_batches_are_cut_from(turn: str, changes: bool) -> None:
 
 
 CHOSEN = """\
+import pandas as pd
 data = TensorDataset(torch.arange(64), torch.randn(64, 4), torch.zeros(64, 1))
 model = nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 hardness, losses, chosen = torch.zeros(64), {}, list(range(64))
+noisy, clean, table = set(), {1, 2}, pd.DataFrame({"loss": [0.0] * 64})
 for epoch in range(3):
     loader = LOADER
     for index, a, b in loader:
@@ -191,6 +193,9 @@ for epoch in range(3):
         hardness[index] = each.detach()
         for one, loss in zip(index.tolist(), each.tolist()):
             losses[one] = loss
+            if loss > 1.1:
+                noisy.add(one)
+        table.loc[index.numpy(), "loss"] = each.detach().numpy()
         optimizer.zero_grad()
         each.mean().backward()
         optimizer.step()
@@ -204,6 +209,10 @@ for epoch in range(3):
     [
         ("DataLoader(data, 8, sampler=torch.utils.data.WeightedRandomSampler(0.1 + hardness, 64))", True),
         ("DataLoader(torch.utils.data.Subset(data, chosen), 8)", True),
+        ("DataLoader(torch.utils.data.Subset(data, [one for one in range(64) if one not in noisy]), 8)", True),
+        ("DataLoader(torch.utils.data.Subset(data, [one for one in range(64) if one in losses]), 8)", True),
+        ("DataLoader(torch.utils.data.Subset(data, table.nsmallest(32, 'loss').index.tolist()), 8)", True),
+        ("DataLoader(torch.utils.data.Subset(data, [one for one in range(64) if one not in clean]), 8)", False),
         ("DataLoader(torch.utils.data.Subset(data, range(epoch, 64)), 8)", False),
         ("DataLoader(data, 8, sampler=torch.utils.data.WeightedRandomSampler(torch.ones(64), 64))", False),
     ],

@@ -109,9 +109,10 @@ class _Turn:
 
     def _in_place(self, holder: Sequence | Mapping, mark: Pooled) -> bool:
         if isinstance(holder, Mapping):
-            before = holder.rest
-            holder.rest = before and self._aged(before, mark)
-            return holder.rest is not before
+            before = holder.rest, holder.keys
+            holder.rest = holder.rest and self._aged(holder.rest, mark)
+            holder.keys = holder.keys and self._aged(holder.keys, mark)
+            return before != (holder.rest, holder.keys)
         known = holder.items, holder.element
         holder.items = holder.items and self._all_aged(holder.items, mark)
         holder.element = holder.element and self._aged(holder.element, mark)
@@ -209,6 +210,7 @@ class _Turn:
             copy.items = Table() if first else copy.items
             self._fill_table(copy.items, obj.items, mark)
             copy.rest = obj.rest and self._aged(obj.rest, mark)
+            copy.keys = obj.keys and self._aged(obj.keys, mark)
         else:
             self._fill_table(copy.attributes, obj.attributes, mark)
 

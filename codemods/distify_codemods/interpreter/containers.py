@@ -166,7 +166,9 @@ def namespace(machine: Machine, obj: Obj) -> dict[str, Value] | None:
 
 
 #: Of lists, sets, deques and queues.
-_ADDING = frozenset("append add insert extend appendleft extendleft put put_nowait".split())
+_ADDING = frozenset("append add insert extend appendleft extendleft put put_nowait update".split())
+#: Those that put in what is in something else.
+_EXTENDING = frozenset("extend extendleft update".split())
 _NEXT = ("__next__", "next", "send")
 _OF_SAME_LENGTH = frozenset({"index", "count", "copy", "sort", "reverse", "__len__", "__getitem__"})
 
@@ -184,13 +186,14 @@ def method(
 def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     own = Value(obj.alone)
     if name not in _OF_SAME_LENGTH:
-        forms.resized(machine, own, arguments.first if name.startswith("extend") else NOTHING)
+        forms.resized(machine, own, arguments.first if name in _EXTENDING else NOTHING)
     if name in _NEXT:
         given = join(*(machine.send(obj, one, node) for one in arguments.positional if not one.is_none))
         return join(given, iteration.element_of(machine, own, node))
     if name in _ADDING:
-        value = arguments.positional[-1] if arguments.positional else NOTHING
-        item = holding.any_item(value) if name.startswith("extend") else value
+        several = name in _EXTENDING
+        put_in = map(holding.any_item, arguments.positional) if several else arguments.positional[-1:]
+        item = join(*put_in)
         holding.append(machine, obj, machine.tainted(forms.added(machine, item)))
         return NOTHING
     if name in ("pop", "popleft", "get", "get_nowait"):
@@ -216,6 +219,7 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
         fallback = arguments.positional[1] if len(arguments.positional) > 1 else NOTHING
         if name == "setdefault":
             holding.set_item(machine, obj, known, fallback)
+            holding.set_key(machine, obj, machine.tainted(arguments.first))
         found = join(obj.items.get(known, obj.rest or NOTHING) if known is not None else obj.any(), fallback)
         return ways.chosen(found, arguments.first)
     if name == "copy":
@@ -235,7 +239,8 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
             pair = machine.made(Sequence, node, obj, "item", items=(keys, value))
             pair.items = (keys, value)
             value = Value(pair.alone)
-        made.grow(keys if name == "keys" else value)
+        told = holding.members(Value(obj.alone)) if machine.pooling is not None else NOTHING
+        made.grow(join(keys, told) if name == "keys" else value)
         made.items = turns.pairs_of(machine, obj, node) if name == "items" else turns.keys_of(machine, obj, node)
         if name == "values" and made.items is not None:
             made.items = tuple(obj.items.values())

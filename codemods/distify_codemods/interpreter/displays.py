@@ -217,9 +217,11 @@ def _nested(node: cst.CompFor | None) -> Iterator[cst.CompFor]:
 
 
 def _picked(machine: Machine, node: cst.CompFor) -> Ordered[Obj | str]:
-    """What the disk said, that there are as many items of."""
-    parts = [node.iter, *(one.test for one in node.ifs)]
-    found = Ordered[Obj | str]().union(*(files.of_the_disk(machine.values.get(one, NOTHING)) for one in parts))
+    """What the disk said, that there are as many items of; what batches say, by which some are left out."""
+    tests = [machine.values.get(one.test, NOTHING) for one in node.ifs]
+    said = (files.of_the_disk(one) for one in (machine.values.get(node.iter, NOTHING), *tests))
+    left_out = (source for one in tests for source in one.sources if pooling.is_of_a_batch(source))
+    found = Ordered[Obj | str](left_out).union(*said)
     return found | _picked(machine, node.inner_for_in) if node.inner_for_in is not None else found
 
 

@@ -45,6 +45,16 @@ def set_item(machine: Machine, table: Mapping, key: object, value: Value) -> Non
     machine.stores += before != table.rest
 
 
+def set_key(machine: Machine, table: Mapping, key: Value) -> None:
+    """There is an entry under this key now, if there was none: whether it is found depends on what the key does."""
+    if not key.sources or key.constant() is not None:
+        return
+    pooling.put(machine, table, key)
+    before = table.keys
+    table.keys = join(before or NOTHING, Value(scale=key.scale, sources=key.sources))
+    machine.stores += before != table.keys
+
+
 def update(machine: Machine, table: Mapping, other: Value) -> None:
     """`table.update(other)`, of a dictionary or of pairs; one that is not known may have any key."""
     if not all(isinstance(one, (Mapping, Sequence, Passing)) for one in other.objs) or not other.objs or other.open:
@@ -149,6 +159,13 @@ def item(value: Value, position: int, count: int) -> Value:
     one_row = value.one_row and (count > 1 or PART not in value.sources)  # such a tensor has no several things
     part = Value(scale=value.scale, sources=sources, one_row=one_row)
     return parts.computed(part) if SEVERAL in part.sources else part
+
+
+def members(value: Value) -> Value:
+    """What decides whether something is in it: the items of a list or set, the keys of a dictionary."""
+    held = [obj for obj in value.objs if isinstance(obj, (Sequence, Mapping))]
+    found = (obj.any() if isinstance(obj, Sequence) else obj.keys or NOTHING for obj in held)
+    return join(*(Value(scale=one.scale, sources=one.sources) for one in found))
 
 
 def flat(values: Iterable[Value]) -> list[Value]:

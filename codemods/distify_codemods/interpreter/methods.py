@@ -186,7 +186,7 @@ def _of_an_object(
         if isinstance(made, External):
             made.receiver = receiver if made.receiver is None else join(made.receiver, receiver)
         machine.through[made] = machine.through.get(inner, frozenset()) | {node}
-    return value
+    return value.adding(state.left_in(receiver))
 
 
 def _all_parameters(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:

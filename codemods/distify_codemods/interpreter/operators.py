@@ -89,11 +89,19 @@ def comparison(machine: Machine, node: cst.Comparison) -> Value:
     result = values[0]
     for value in values[1:]:
         result = scales.compared(result, value)
-    result = forms.compared(result)
+    result = forms.compared(_found_in(node, values, result))
     if result.mask or not result.sources:
         return result
     verdict = machine.made(Verdict, node)
     return Value(verdict.alone, result.scale, result.sources, dims=result.dims)
+
+
+def _found_in(node: cst.Comparison, values: list[Value], result: Value) -> Value:
+    """`index in hard`: it depends on what is in there."""
+    for target, value in zip(node.comparisons, values[1:], strict=True):
+        if isinstance(target.operator, (cst.In, cst.NotIn)):
+            result = scales.compared(result, holding.members(value))
+    return result
 
 
 def truth(value: Value) -> bool | None:

@@ -20,7 +20,7 @@ from distify_codemods.inside import contained
 from distify_codemods.interpreter.frames import Fresh
 from distify_codemods.libraries import torch_data, torch_nn
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Sequence
-from distify_codemods.origins import Draw, Outlived, Pooled, Share
+from distify_codemods.origins import Draw, Kept, Outlived, Pooled, Share
 from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import Value, join
@@ -31,8 +31,16 @@ if TYPE_CHECKING:
 #: What has something of each sample, or may have; figures of a batch are for the rules about figures.
 OF_SAMPLES = PER_SAMPLE | {Scale.COUPLED, Scale.SLOPES, Scale.UNKNOWN}
 _Key = tuple[int, object]
-_Contents = tuple[tuple[Value, ...] | None, Value | None] | Value | None
 NONE: Fresh = frozenset()
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """Of a list or a dictionary, but for what is under known keys."""
+
+    any: Value | None
+    items: tuple[Value, ...] | None = None
+    keys: Value | None = None
 
 
 @dataclass(eq=False)
@@ -84,16 +92,18 @@ class Pooling:
 
 
 def contents(holder: Sequence | Mapping) -> _Contents:
-    return (holder.items, holder.element) if isinstance(holder, Sequence) else holder.rest
+    if isinstance(holder, Sequence):
+        return _Contents(holder.element, items=holder.items)
+    return _Contents(holder.rest, keys=holder.keys)
 
 
 def made_anew(pooling: Pooling, holder: Obj) -> None:
     """A place that makes a list is come to again: this one holds nothing of what was there when a turn was over."""
     known = pooling.ended.pop(holder, None)
-    if isinstance(holder, Sequence) and isinstance(known, tuple):
-        holder.items, holder.element = known
+    if isinstance(holder, Sequence) and known is not None:
+        holder.items, holder.element = known.items, known.any
     elif isinstance(holder, Mapping):
-        holder.rest = known if isinstance(known, Value) else None
+        holder.keys, holder.rest = (known.keys, known.any) if known is not None else (None, None)
 
 
 def put(machine: Machine, holder: Sequence | Mapping, value: Value) -> None:
@@ -145,6 +155,11 @@ def _may_hold(value: Value) -> bool:
 
 def is_dealt(source: Obj | str) -> bool:
     return isinstance(source, Share) or (isinstance(source, External) and source.name in torch_data.LOADERS)
+
+
+def is_of_a_batch(source: Obj | str) -> bool:
+    """Of this one, or of an earlier one."""
+    return is_dealt(source) or isinstance(source, (Kept, Pooled))
 
 
 def _mark(machine: Machine) -> Pooled:
@@ -218,7 +233,7 @@ def within(obj: Obj) -> list[Value]:
     if isinstance(obj, Sequence):
         return [*(obj.items or ()), *([obj.element] if obj.element is not None else [])]
     if isinstance(obj, Mapping):
-        return [*obj.items.values(), *([obj.rest] if obj.rest is not None else [])]
+        return [*obj.items.values(), *(one for one in (obj.rest, obj.keys) if one is not None)]
     library = isinstance(obj, Instance) and (obj.base is not None or obj.of is None or obj.of.derives_from(_MODULE))
     return [] if library or not isinstance(obj, Instance) else list(obj.attributes.values())
 

@@ -7,6 +7,7 @@ several names: a function's parameter is what its caller has given, whoever writ
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from distify_codemods.interpreter import forms, other_names, pooling
 from distify_codemods.libraries import in_place
 from distify_codemods.objects import External, Instance, Mapping, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import Draw, Kept, Share, Zero
+from distify_codemods.origins import Choice, Draw, Kept, Outlived, Pooled, Share, Zero
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Methods after which nothing is left of what was there.
 _RENEWING = in_place.OVERWRITING | {"set_", "resize_"}
+#: What earlier batches have left: a tensor with such an entry is of these, too.
+_LEFT = (Kept, Pooled, Outlived)
 
 
 def of_a_share(value: Value, loaders: frozenset[str]) -> bool:
@@ -50,22 +53,41 @@ def written(
     What was made of something that batches left behind is of these batches still: `weights[k] = 1 / counts[k]`.
     """
     drawn_into(machine, place, node, value)
+    carried = [*left_in(value), *filter(_is_by_a_figure, value.sources)]
     left = (loader for one in value.sources if isinstance(one, Kept) for loader in one.of)
     dealt = tuple(dict.fromkeys((*_dealt_by(value, loaders), *left)))
-    if not dealt or _root(place) is None:
-        return
-    mark, places, seen = machine.made(Kept, node, dealt, of=dealt), [(machine.frame, place)], set[cst.CSTNode]()
+    mark = machine.made(Kept, node, dealt, of=dealt) if dealt else None
+    for frame, root in _all_names(machine, place) if dealt or carried else ():
+        put(machine, root, carried, frame=frame)
+        if mark is not None and isinstance(root, cst.Name):
+            _mark_name(machine, frame, root.value, mark, loaders)
+        elif mark is not None and isinstance(root, cst.Attribute):
+            _mark_attribute(machine, root, mark, loaders)
+
+
+def _is_of_a_table(machine: Machine, place: cst.Attribute) -> bool:
+    """`frame.loc`, into which is written what `frame.nsmallest(8, "loss")` reads."""
+    holders = machine.values.get(place.value, Value()).objs
+    return any(isinstance(one, External) and in_place.is_a_table(one.name) for one in holders)
+
+
+def _is_by_a_figure(source: Obj | str) -> bool:
+    """`if losses.mean() > 1: weights[:2] = 2`; what is decided by a sample of its own is that sample's."""
+    return isinstance(source, Choice) and source.by is not Scale.COUPLED
+
+
+def _all_names(machine: Machine, place: cst.BaseExpression) -> Iterator[tuple[Frame, cst.Name | cst.Attribute]]:
+    """What the tensor at `place` is read as, here and where its other names are."""
+    places, seen = [(machine.frame, place)], set[cst.CSTNode]()
     while places:
         frame, one = places.pop()
         root = _root(one)
-        if root is None or root in seen:
-            continue
-        seen.add(root)
-        if isinstance(root, cst.Name):
-            _mark_name(machine, frame, root.value, mark, loaders)
-        else:
-            _mark_attribute(machine, root, mark, loaders)
-        places += other_names.others(machine, frame, root)
+        if root is not None and root not in seen:
+            seen.add(root)
+            yield frame, root
+            places += other_names.others(machine, frame, root)
+            if isinstance(root, cst.Attribute) and _is_of_a_table(machine, root):
+                places.append((frame, root.value))
 
 
 def _mark_name(machine: Machine, around: Frame, name: str, mark: Kept, loaders: frozenset[str]) -> None:
@@ -101,11 +123,22 @@ def drawn_into(machine: Machine, place: cst.BaseExpression, node: cst.CSTNode, v
     put(machine, place, draws, lasting=True)
 
 
-def put(machine: Machine, place: cst.BaseExpression, marks: list[Obj | str], lasting: bool = False) -> None:
-    """What is written into the tensor at `place` has these marks; `lasting`: if nothing of this batch is in it yet."""
+def put(
+    machine: Machine,
+    place: cst.BaseExpression,
+    marks: list[Obj | str],
+    lasting: bool = False,
+    frame: Frame | None = None,
+) -> None:
+    """What is written into the tensor at `place` has these marks; `lasting`: if nothing of this batch is in it yet.
+
+    frame: where `place` is read; this one, if it is not told.
+    """
     root = _root(place) if marks else None
     if isinstance(root, cst.Name):
-        frame = _holder(machine.frame, root.value)
+        frame = _holder(frame or machine.frame, root.value)
+        if frame is not machine.frame:
+            reads.uncertain()
         if frame is not None and (not lasting or _is_lasting(frame.env[root.value], frozenset())):
             frame.env[root.value] = frame.env[root.value].adding(marks)
             pooling.named(machine, frame.env, root.value, frame.env[root.value], lasting=frame is not machine.frame)
@@ -188,6 +221,11 @@ def next_batch(machine: Machine, node: cst.CSTNode) -> None:
 def kept_in(value: Value) -> list[Kept]:
     """What the value depends on that earlier batches left behind."""
     return [source for source in value.sources if isinstance(source, Kept) and source.settled]
+
+
+def left_in(value: Value) -> Ordered[Obj | str]:
+    """What of earlier batches, or of this one, was written into it."""
+    return Ordered(source for source in value.sources if isinstance(source, _LEFT))
 
 
 # ---- marks

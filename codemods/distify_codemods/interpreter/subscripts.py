@@ -121,6 +121,8 @@ def _entry(machine: Machine, table: Mapping, known: object, node: cst.Subscript)
     """`table[known]`; None: of some key. What is not there may be made."""
     if table.factory is not None and (known not in table.items if known else not table.rest):
         holding.set_item(machine, table, known, machine.call(table.factory, Arguments(), node))
+    if table.factory is not None and isinstance(index := node.slice[0].slice, cst.Index):
+        holding.set_key(machine, table, machine.values.get(index.value, NOTHING))
     return table.items[known] if known in table.items else table.any() if known is None else table.rest or NOTHING
 
 

@@ -122,6 +122,7 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
             classes.store(machine, obj, str(key.constant()), value, target)
         elif isinstance(obj, Mapping):
             holding.set_item(machine, obj, key.constant(), ways.chosen(value, key))
+            holding.set_key(machine, obj, key)
         elif isinstance(obj, Sequence):
             one_by_one = any(isinstance(element.slice, cst.Slice) for element in target.slice)
             holding.append(machine, obj, ways.chosen(holding.any_item(value) if one_by_one else value, key))

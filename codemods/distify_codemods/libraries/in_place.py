@@ -36,6 +36,15 @@ OF_LISTS = frozenset(
 _OF_ARRAYS = frozenset(f"numpy.{name}" for name in ("put", "place", "putmask", "copyto"))
 
 
+#: Libraries whose tables have views that are written into: `frame.loc[rows, "loss"] = losses`.
+_OF_TABLES = ("pandas.", "polars.", "xarray.", "h5py.", "zarr.")
+
+
+def is_a_table(name: str) -> bool:
+    """What a call of such a library has made."""
+    return name.startswith(_OF_TABLES)
+
+
 def is_of_arrays(name: str) -> bool:
     """A function of NumPy that writes into its first argument: `numpy.add.at(counts, labels, 1)`."""
     return name in _OF_ARRAYS or (name.startswith("numpy.") and name.endswith(".at"))
