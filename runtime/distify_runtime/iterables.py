@@ -12,7 +12,8 @@ from torch.utils.data import IterableDataset, get_worker_info
 from distify_runtime.environment import rank, world_size
 from distify_runtime.meeting import collective
 from distify_runtime.proxy import Proxy
-from distify_runtime.randomness import common_seed, drawn_alike
+from distify_runtime.randomness import drawn_alike
+from distify_runtime.taken import Epochs
 
 
 class ShardedIterable(Proxy, IterableDataset[Any]):
@@ -23,19 +24,20 @@ class ShardedIterable(Proxy, IterableDataset[Any]):
     does not divide is filled up with its last samples, or with `drop_last` ends before them: all ranks end together.
     """
 
-    _own = frozenset({"epoch", "seed", "drop_last", "_passes", "_rank", "_ranks"})
+    _own = frozenset({"epoch", "seed", "drop_last", "_epochs", "_passes", "_rank", "_ranks"})
 
     def __init__(self, dataset: IterableDataset[Any], drop_last: bool) -> None:
         super().__init__(dataset)
         self.drop_last = drop_last
-        self.seed = common_seed()
-        self.epoch = 0
+        self._epochs = Epochs()
+        self.seed = self._epochs.seed
+        self.epoch = self._epochs.before_any
         self._passes = 0  # of this copy: workers that persist are not told the epoch
         self._rank, self._ranks = rank(), world_size()  # a worker process is no rank of its own
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch that the next pass is drawn for."""
-        self.epoch = epoch
+        self.epoch = self._epochs.of(epoch)
         if hasattr(self._inner, "set_epoch"):
             self._inner.set_epoch(epoch)
 

@@ -37,14 +37,24 @@ def common_seed() -> int:
     Rank 0 leaves it for the others and waits for nobody: a broadcast would hang inside `main_process_first`,
     where the samplers of downloaded datasets are made.
     """
-    seed = torch.initial_seed() % 2**31
+    return int(told_by_main(str(torch.initial_seed() % 2**31)))
+
+
+def common_place() -> tuple[int, str]:
+    """The same seed, and where rank 0's streams are."""
+    seed, place = told_by_main(f"{torch.initial_seed() % 2**31} {streams.positions()}").split(" ", 1)
+    return int(seed), place
+
+
+def told_by_main(text: str) -> str:
+    """Rank 0's text, on every rank."""
     if is_alone():
-        return seed
+        return text
     store, key = communicator.store(), next_key()
     if rank() != 0:
-        return int(store.get(key))
-    store.set(key, str(seed))
-    return seed
+        return str(store.get(key).decode())
+    store.set(key, text)
+    return text
 
 
 def next_key() -> str:

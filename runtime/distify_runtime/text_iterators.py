@@ -7,11 +7,10 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from distify_runtime import communicator
-from distify_runtime.environment import is_alone, rank, world_size
+from distify_runtime.environment import rank, world_size
 from distify_runtime.meeting import collective
 from distify_runtime.output import stop
-from distify_runtime.randomness import next_key
+from distify_runtime.randomness import told_by_main
 from distify_runtime.training_samplers import share_of_batch
 
 
@@ -116,11 +115,4 @@ def _check_time_first(name: str, field: Any) -> None:
 
 def _from_main(state: Any) -> Any:
     """Rank 0's random state of Python, on every rank."""
-    if is_alone():
-        return state
-    store, key = communicator.store(), next_key()
-    if rank() == 0:
-        store.set(key, repr(state))
-        return state
-    version, numbers, gauss = ast.literal_eval(store.get(key).decode())
-    return version, numbers, gauss
+    return ast.literal_eval(told_by_main(repr(state)))

@@ -34,19 +34,12 @@ class _Shared(Proxy):
 
     _own = frozenset({"epoch", "seed", "drop_last", "_passes", "_number", "_noted", "_epochs"})
 
-    def __init__(self, inner: Iterable[Any]) -> None:
+    def __init__(self, inner: Iterable[Any], seed: int, epoch: int) -> None:
         super().__init__(inner)
-        self.seed = common_seed()
-        self.epoch = 0
+        self.seed = seed
+        self.epoch = epoch
         self._number = next(_numbers)
         self._passes: Counter[int] = Counter()
-        self._epochs = Epochs()
-
-    def set_epoch(self, epoch: int) -> None:
-        """The epoch that the next pass is drawn for."""
-        self.epoch = self._epochs.of(epoch)
-        if hasattr(self._inner, "set_epoch"):
-            self._inner.set_epoch(epoch)
 
     def _drawn(self, at_once: int) -> Iterator[list[Any]]:
         """Raises RuntimeError where this rank draws something else than another does."""
@@ -74,6 +67,20 @@ class _Shared(Proxy):
             )
 
 
+class _Trained(_Shared):
+    """Its epochs are told."""
+
+    def __init__(self, inner: Iterable[Any]) -> None:
+        self._epochs = Epochs()
+        super().__init__(inner, self._epochs.seed, self._epochs.before_any)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch that the next pass is drawn for."""
+        self.epoch = self._epochs.of(epoch)
+        if hasattr(self._inner, "set_epoch"):
+            self._inner.set_epoch(epoch)
+
+
 @collective
 class TrainingSampler(DistributedSampler[Any]):
     """torch's DistributedSampler, from the common seed, but that a pass is filled up with its last samples.
@@ -85,9 +92,10 @@ class TrainingSampler(DistributedSampler[Any]):
     """
 
     def __init__(self, dataset: Sized, shuffle: bool = True, drop_last: bool = False) -> None:
-        super().__init__(cast(Any, dataset), num_replicas=1, rank=0, shuffle=shuffle, seed=common_seed())
-        self.leaves_out = drop_last  # torch's own `drop_last` is about one process here
         self._epochs = Epochs()
+        super().__init__(cast(Any, dataset), num_replicas=1, rank=0, shuffle=shuffle, seed=self._epochs.seed)
+        self.epoch = self._epochs.before_any
+        self.leaves_out = drop_last  # torch's own `drop_last` is about one process here
         missing = -len(dataset) % world_size()
         if missing and not drop_last:
             note(f"{len(dataset)} samples do not divide by {world_size()} ranks: the last batch repeats {missing}")
@@ -130,8 +138,7 @@ class SharedOrder(_Shared, Sampler[Any]):
     """The indices of another sampler, the same on all ranks, and others once steps were taken: for evaluation."""
 
     def __init__(self, inner: Iterable[Any]) -> None:
-        super().__init__(inner)
-        steps_taken()
+        super().__init__(inner, common_seed(), steps_taken())
 
     def __iter__(self) -> Iterator[Any]:
         self.epoch = steps_taken()
@@ -143,7 +150,7 @@ class SharedOrder(_Shared, Sampler[Any]):
 
 
 @collective
-class DistributedSamplerWrapper(_Shared, Sampler[Any]):
+class DistributedSamplerWrapper(_Trained, Sampler[Any]):
     """Deals out the indices of another sampler: each rank gets every `world_size`-th of one common order.
 
     N ranks with batches of B/N see the batches that one process with batches of B sees. Where they do not divide,
@@ -163,7 +170,7 @@ class DistributedSamplerWrapper(_Shared, Sampler[Any]):
 
 
 @collective
-class DistributedBatchSampler(_Shared, Sampler[list[Any]]):
+class DistributedBatchSampler(_Trained, Sampler[list[Any]]):
     """Deals out the batches of another batch sampler: of each, every rank gets every `world_size`-th index.
 
     A batch that does not divide is filled up with its own first indices, so that no rank is left without. Where ranks

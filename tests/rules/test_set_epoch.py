@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level
+from distify_codemods import Level, Options, Strategy
 
 from tests.rules.scripts import (
     APART,
@@ -16,6 +16,7 @@ from tests.rules.scripts import (
     SHUFFLED,
     blocked,
     changes,
+    conversion_of,
     converted,
     distributed,
     findings,
@@ -174,6 +175,59 @@ def test_loader_made_anew_in_each_epoch() -> None:
     after = converted(script(loader="", loop=loop))
     new = SHUFFLED.replace("    loader.sampler", f"{indented(SHARDED)}    loader.sampler")
     assert after == distributed(loader="", loop=new)
+
+
+def test_loader_made_anew_where_nothing_counts() -> None:
+    """It draws another order by itself, and nobody need be told."""
+    made = "while loss > 0.01:\n"
+    loop = f"loss = 1.0\n{made}{indented(LOADER)}    for x, y in loader:\n        {STEP}"
+    after = converted(script(loader="", loop=loop))
+    assert indented(SHARDED) in after
+    assert "set_epoch" not in after
+
+
+TWICE = "one statement begins several passes over the training loader, of which one process draws an order for each"
+
+
+def _told_to_share(head: str, body: str, **parts: str) -> bool:
+    loop = f"for epoch in range(3):\n    {head}\n        {body}"
+    before = script(imports=f"import itertools\n{IMPORTS}", loop=loop, **parts)
+    conversion = conversion_of(before, options=Options())
+    told = any(TWICE in one.message for one in conversion.of(Level.ADVICE))
+    assert conversion.strategy is (Strategy.SHARED if told else Strategy.SHARDED)
+    return told
+
+
+BOTH = STEP.replace("model(x), y)", "model(x), y) + nn.functional.mse_loss(model(a), b)")
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        ("for x, y in itertools.chain(loader, loader):", STEP),
+        ("for x, y in itertools.chain(loader, tqdm(loader)):", STEP),
+        ("for (x, y), (a, b) in zip(loader, loader):", BOTH),
+    ],
+)
+def test_one_statement_of_several_passes_has_forward_passes_shared(head: str, body: str) -> None:
+    assert _told_to_share(head, body, setup="from tqdm import tqdm\n")
+
+
+SECOND = f"{LOADER}{LOADER.replace('loader =', 'second =')}"
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "loader"),
+    [
+        ("for (x, y), (a, b) in zip(loader, second):", BOTH, SECOND),
+        ("for x, y in itertools.islice(loader, 3):", STEP, LOADER),
+        ("for _, (x, y) in enumerate(tqdm(loader)):", STEP, LOADER),
+        ("for _, (x, y) in zip(range(len(loader)), loader):", STEP, LOADER),
+        ("for x, y in itertools.chain(loader, loader):", STEP, LOADER.replace(", shuffle=True", "")),
+    ],
+)
+def test_one_pass_over_each_loader_goes_on_as_it_is(head: str, body: str, loader: str) -> None:
+    assert not _told_to_share(head, body, loader=loader, setup="from tqdm import tqdm\n")
 
 
 def test_two_passes_in_one_epoch() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import ranks
 import torch
+from distify_runtime import taken
 
 from tests.equivalence.horovod_ranks import needs_horovod
 from tests.grid import grid
@@ -44,3 +45,10 @@ def default_dtype() -> Iterator[None]:
     before = torch.get_default_dtype()
     yield
     torch.set_default_dtype(before)
+
+
+@pytest.fixture(autouse=True)
+def no_epoch_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this process deals out is as in one that has only begun, like the ranks that it is compared with."""
+    for name in ("_first", "_places", "_beside"):
+        monkeypatch.setattr(taken, name, {})

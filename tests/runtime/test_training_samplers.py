@@ -338,3 +338,99 @@ def test_epochs_that_are_counted_from_the_beginning_again(kind: str) -> None:
     first, again, second, later = on_ranks(_two_stages, kind)[0]
     assert first == again
     assert len({tuple(first), tuple(second), tuple(later)}) == 3
+
+
+# ---- rounds, and loaders side by side
+
+MADE: dict[str, Callable[[], Any]] = {
+    "plain": lambda: rt.TrainingSampler(_data()),
+    "own": lambda: rt.DistributedSamplerWrapper(Shuffled(24)),
+    "batches": lambda: rt.DistributedBatchSampler(BatchSampler(RandomSampler(range(24)), 4, False)),
+    "stream": lambda: rt.shard_iterable(Stream(24)),
+}
+
+
+class _Rounds:
+    """What is trained, in rounds that each make for themselves what chooses the samples."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.optimizer = torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), lr=0.1)
+        self.orders: list[list[Any]] = []
+
+    def turn(self, *epochs: int | None) -> None:
+        chooser = MADE[self.kind]()
+        for epoch in epochs:
+            if epoch is not None:
+                chooser.set_epoch(epoch)
+            self.orders.append([*chooser])
+            torch.rand(1 + rt.rank())  # as a loader draws for its workers, and each rank for its samples
+            self.optimizer.step()
+
+
+def _in_rounds(kind: str, rounds: list[tuple[int | None, ...]]) -> list[list[Any]]:
+    torch.manual_seed(5)
+    trained = _Rounds(kind)
+    for epochs in rounds:
+        trained.turn(*epochs)
+    return trained.orders
+
+
+@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("rounds", [[(0, 1), (0, 1)], [(None,), (None,), (None,)]], ids=["told", "not told"])
+def test_rounds_that_make_their_loaders_have_orders_of_their_own(
+    kind: str, rounds: list[tuple[int | None, ...]]
+) -> None:
+    ranks = on_ranks(_in_rounds, kind, rounds)
+    assert ranks[0] != ranks[1]
+    for orders in zip(*ranks, strict=True):
+        dealt = [[index] if isinstance(index, int) else index for order in orders for index in order]
+        assert sorted(index for batch in dealt for index in batch) == list(range(24))
+    assert len({str(order) for order in ranks[0]}) == len(ranks[0])
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_loader_that_each_epoch_makes_goes_on_where_a_run_is_resumed(kind: str) -> None:
+    """The epoch alone says its order, however many steps were taken before."""
+    whole = on_ranks(_in_rounds, kind, [(0,), (1,), (2,), (3,)])[1]
+    assert whole[2:] == on_ranks(_in_rounds, kind, [(2,), (3,)])[1]
+
+
+def _beside(kind: str, first: int) -> list[tuple[list[Any], list[Any]]]:
+    torch.manual_seed(5)
+    trained = _Rounds(kind)
+    pair = MADE[kind](), MADE[kind]()
+    found = []
+    for epoch in range(first, 3):
+        for chooser in pair:
+            chooser.set_epoch(epoch)
+        found.append(([*pair[0]], [*pair[1]]))
+        trained.optimizer.step()
+    return found
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_two_loaders_side_by_side_pair_no_sample_with_itself(kind: str) -> None:
+    first, second = on_ranks(_beside, kind, 0)
+    assert all(one != other for orders in (first, second) for one, other in orders)
+    if kind != "stream":  # which counts its passes by itself
+        assert first[1:] == on_ranks(_beside, kind, 1)[0]  # resumed
+
+
+def _seeded_anew(kind: str, seeds: list[int]) -> list[list[list[Any]]]:
+    """A training for each seed, as one that compares rates of learning has them."""
+    found = []
+    for seed in seeds:
+        torch.manual_seed(seed)
+        trained = _Rounds(kind)
+        trained.turn(0, 1)
+        trained.turn(0, 1)
+        found.append(trained.orders)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["plain", "own"])
+def test_a_training_whose_seed_is_set_back_has_the_same_orders_once_more(kind: str) -> None:
+    first, other, again = on_ranks(_seeded_anew, kind, [5, 6, 5])[1]
+    assert first == again != other
+    assert on_ranks(_seeded_anew, kind, [6])[1] == [other]

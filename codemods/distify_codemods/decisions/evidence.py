@@ -26,6 +26,7 @@ from distify_codemods.decisions import (
     kept_by_models,
     loaders_of_one,
     losses,
+    orders,
     outliving,
     outside,
     paired,
@@ -74,6 +75,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
             *kept_by_models.links(decisions),
             *hooks.links(decisions),
             *handed_on.links(decisions),
+            *orders.links(decisions),
         ]
     return _each_once(found)
 

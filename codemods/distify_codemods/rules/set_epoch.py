@@ -8,9 +8,9 @@ from distify_codemods import claims
 from distify_codemods.batches import Beginning
 from distify_codemods.decisions.base import Dealing, Sharding
 from distify_codemods.decisions.names import loader_expression, loader_node
+from distify_codemods.decisions.orders import keeps_its_order
 from distify_codemods.events import Here, Kind
 from distify_codemods.half_done import samplers
-from distify_codemods.objects import Arguments, External
 from distify_codemods.origins import Counter
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -45,7 +45,7 @@ def _without_a_word(context: Context, one: Beginning, unknown: set[cst.CSTNode])
     """Why a pass has its own order, or may have the one before it, though nobody tells it the epoch."""
     if all(context.decisions.dealing_of(loader) is Dealing.EXAMPLES for loader in one.loaders):
         return "the training iterator shuffles by a random state of its own"
-    if all(_keeps_its_order(context, loader) for loader in one.loaders):
+    if all(keeps_its_order(context.decisions, loader) for loader in one.loaders):
         return "the training loader does not shuffle: its order is the same in each epoch"
     if _is_told(context, one):
         return "the script tells its DistributedSampler the epoch"
@@ -58,15 +58,6 @@ def _without_a_word(context: Context, one: Beginning, unknown: set[cst.CSTNode])
 
 def _is_sharded(context: Context, one: Beginning) -> bool:
     return any(context.decisions.sharding_of(loader) is Sharding.TRAINING for loader in one.loaders)
-
-
-def _keeps_its_order(context: Context, loader: External) -> bool:
-    """Whether it is seen not to shuffle: it has nothing that chooses samples, and says no or nothing."""
-    given = loader.arguments or Arguments()
-    if context.decisions.dealing_of(loader) is not Dealing.DATASET or given.star or given.double_star:
-        return False
-    shuffle = given.get("shuffle", 2)
-    return shuffle is None or shuffle.constant() is False
 
 
 def _is_told(context: Context, one: Beginning) -> bool:
@@ -156,19 +147,18 @@ def _epoch_name(context: Context, one: Beginning) -> str | None:
 
 
 def _counted(context: Context, one: Beginning) -> str | None:
-    """Without a variable that counts the epochs, the sampler counts for itself."""
-    loader = _loader(context, one)
-    if loader is None:
+    """Without a variable that counts the epochs, the sampler counts for itself; one that is new has a new order."""
+    if _is_made_in_each_turn(context, one):
+        context.not_needed("the training loader is made anew in each epoch, and draws another order there")
         return None
+    loader = _loader(context, one)
+    return None if loader is None else _call(context, one, loader, None)
+
+
+def _is_made_in_each_turn(context: Context, one: Beginning) -> bool:
     outer = {here.node for here in _repeating(one)[:1]}
-    for made in context.facts.loaders:
-        if made.obj in one.loaders and any(here.node in outer and here.arm for here in made.made.here.up()):
-            context.needs_you(
-                "the training loader is made anew in each epoch, and nothing there counts the epochs",
-                one.module, one.event.node, "loop over `for epoch in range(epochs)`",
-            )  # fmt: skip
-            return None
-    return _call(context, one, loader, None)
+    made = [each.made.here for each in context.facts.loaders if each.obj in one.loaders]
+    return bool(made) and all(any(here.node in outer and here.arm for here in each.up()) for each in made)
 
 
 #: Which part of a loader chooses the order of its samples.
@@ -200,7 +190,8 @@ RULE = Rule(
     "one, else by the sampler's own count.",
     run=run,
     shared="loaders shuffle as the script has them, alike on all ranks",
-    limits="The sampler's own count starts anew when a run is resumed.",
+    limits="The sampler's own count starts anew when a run is resumed, and so does that of rounds which each make a "
+    "loader.",
     pitfalls=(1,),
     examples=(
         Example(),
