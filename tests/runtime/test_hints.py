@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from distify_runtime.trace.hints import about_parting, about_steps
+from distify_runtime.trace.hints import about_parting, about_steps, about_work
 from distify_runtime.trace.traces import Trace
 
 
@@ -92,3 +92,25 @@ def test_a_rank_that_ended_early_has_no_such_step() -> None:
 def test_another_number_of_steps(steps: int, hint: str) -> None:
     ours = run(*[0.9] * steps)
     assert about_steps(run(*[0.9] * 8), [ours, ours]).startswith(hint)
+
+
+#: What holds of sharded data alone.
+OF_SHARDED_DATA = ("DistributedSampler", "batch size", "set_epoch", "dealt out", "DistributedDataParallel", "own share")
+
+
+def hints(shares: bool) -> list[str]:
+    """Of a step that differs, of ranks that part, of numbers of steps and of work, of ranks given whole batches."""
+    theirs = run(0.9, 0.8, 0.7, 0.6)
+    ours, other, longer = (
+        replace(run(*steps), shares_forwards=shares) for steps in ((0.7, 0.8), (0.6, 0.8), (0.5,) * 9)
+    )
+    return [
+        about_parting(theirs, [ours, ours], 1), about_parting(theirs, [ours, other], 1),
+        about_parting(theirs, [ours, ours], 2), about_steps(theirs, [ours, ours]),
+        about_steps(theirs, [longer, longer]), about_work([ours, ours]),
+    ]  # fmt: skip
+
+
+def test_shared_forward_passes_are_not_told_what_holds_of_sharded_data() -> None:
+    assert not any(word in hint for hint in hints(shares=True) for word in OF_SHARDED_DATA)
+    assert sum(any(word in hint for word in OF_SHARDED_DATA) for hint in hints(shares=False)) >= 4

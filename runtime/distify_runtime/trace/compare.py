@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from distify_runtime.trace.figures import different_figure, without_times
-from distify_runtime.trace.hints import about_parting, about_steps
+from distify_runtime.trace.hints import about_parting, about_steps, about_work
 from distify_runtime.trace.reading import first_difference
 from distify_runtime.trace.saves import with_those_of_libraries, without_wraps
 from distify_runtime.trace.traces import Trace, is_of_an_evaluation
@@ -182,8 +182,8 @@ def _work(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
     shares = [_share(original, trace) for trace in ranks]
     for rank, share in enumerate(shares):
         if share > 1.5 / len(ranks):
-            hint = "the training data is not dealt out (no DistributedSampler), or the batch size is not divided"
-            return _differs(f"rank {rank} of {len(ranks)} trained on {share:.0%} of the data", hint)
+            message = f"rank {rank} of {len(ranks)} trained on {share:.0%} of the data"
+            return _differs(message, about_work(ranks))
     return _same(", ".join(f"{share:.0%}" for share in shares))
 
 

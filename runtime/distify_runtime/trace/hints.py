@@ -20,6 +20,8 @@ def about_steps(original: Trace, ranks: Sequence[Trace]) -> str:
     got, wanted, world = len(ranks[0].steps), len(original.steps), len(ranks)
     if len({len(trace.steps) for trace in ranks}) > 1:
         return "ranks have unequal numbers of batches, or decide for themselves when to stop"
+    if _shares_forwards(ranks):
+        return "an error that is caught, or a decision by what is another in each run: the time, or chance"
     if got * _TOO_MUCH <= wanted:
         return f"each rank kept the whole batch size; divide it by the {world} ranks"
     if got < wanted * _TOO_MUCH:
@@ -35,12 +37,19 @@ def about_parting(original: Trace, ranks: Sequence[Trace], step: int) -> str:
     if _apart([trace.beginnings[optimizer : optimizer + 1] for trace in ranks]):
         return "the ranks begin with other weights each: seed them alike before the model is made"
     if _apart([[trace.steps[step - 1][1]] for trace in ranks]):
+        if _shares_forwards(ranks):
+            return "a rank computes with something of its own: random numbers that the others do not draw, the time"
         return next((trace.hooks for trace in ranks if trace.hooks), "") or (
             "the ranks' gradients are not averaged: the model is not wrapped in DistributedDataParallel, or training "
             "goes around the wrap; or they are clipped before they are averaged"
         )
     if _apart([original.beginnings[optimizer : optimizer + 1], ranks[0].beginnings[optimizer : optimizer + 1]]):
         return "the ranks begin with other weights than the original: something draws random numbers before the model"
+    if _shares_forwards(ranks):
+        return _drawn_elsewhere(original) or (
+            "a forward pass of which the parts do not make up the whole, or random numbers that are drawn in another "
+            "order than the original's"
+        )
     if _repeats_order(ranks[0], step):
         return "this pass has its samples in the order of an earlier one: `sampler.set_epoch(epoch)` is missing"
     times = _times(original, ranks[0], step)
@@ -75,6 +84,21 @@ def about_parting(original: Trace, ranks: Sequence[Trace], step: int) -> str:
         "something that happens at this step and not before: a new pass, a last batch, a decision, a schedule, or "
         "gradients that are not clipped here: where they are, it is hidden that they are summed over ranks"
     )
+
+
+def about_work(ranks: Sequence[Trace]) -> str:
+    """Of ranks that train on more than their part."""
+    if _shares_forwards(ranks):
+        return (
+            "no forward pass of what is trained is shared: the run says why it is computed whole, or "
+            "`rt.data_parallel(model)` names another model than training calls"
+        )
+    return "the training data is not dealt out (no DistributedSampler), or the batch size is not divided"
+
+
+def _shares_forwards(ranks: Sequence[Trace]) -> bool:
+    """Every rank is given whole batches by right."""
+    return any(trace.shares_forwards for trace in ranks)
 
 
 def _drawn_for_each_sample(original: Trace, ranks: Sequence[Trace], step: int) -> str:
