@@ -1,0 +1,61 @@
+"""What training keeps for each sample, at the sample's own place: one rank has it of its own samples alone."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options, Strategy
+
+from tests.rules.scripts import IMPORTS, conversion_of, line_of, script
+
+DATA = "data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1), torch.arange(64))\n"
+MORE = f"import numpy as np\n{IMPORTS}"
+LOOP = """\
+for epoch in range(3):
+    for step, (x, y, i) in enumerate(loader):
+        out = model(x)
+        loss = nn.functional.mse_loss(out, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {kept}
+np.save("kept.npy", kept)
+"""
+TABLE, ROWS, NAMED = "kept = np.zeros((3, 64))\n", "kept = torch.zeros(64)\n", "kept = {}\n"
+
+
+def links(setup: str, kept: str) -> list[int]:
+    loop = LOOP.format(kept=kept.replace("\n", "\n        "))
+    before = script(imports=MORE, data=DATA, setup=setup, loop=loop)
+    conversion = conversion_of(before, options=Options())
+    found = [one for one in conversion.of(Level.ADVICE) if "keeps something for each sample" in one.message]
+    assert (conversion.strategy is Strategy.SHARED) is bool(found)
+    lines = [one.place.line for one in found if one.place]
+    assert set(lines) <= {line_of(before, kept.split("\n")[-1].strip())}
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("setup", "kept"),
+    [
+        (TABLE, "kept[epoch, i.numpy()] = out.detach().squeeze(1).numpy()"),
+        (ROWS, "kept[i] = out.detach().squeeze(1)"),
+        (NAMED, "for name, value in zip(i.tolist(), out.squeeze(1).tolist()):\n    kept[name] = value"),
+    ],
+)
+def test_what_is_kept_for_each_sample_shares_forward_passes(setup: str, kept: str) -> None:
+    assert len(links(setup, kept)) == 1
+
+
+@pytest.mark.parametrize(
+    ("setup", "kept"),
+    [
+        (TABLE, "kept[epoch, step] = loss.item()"),
+        (NAMED, "kept[epoch] = loss.item()"),
+        (NAMED, "kept[len(x)] = step"),
+        (ROWS, "rows = torch.zeros(64)\nrows[i] = out.detach().squeeze(1)"),  # gone with the turn
+        (ROWS, "wanted = torch.zeros(len(x), 64)\nwanted[range(len(x)), i] = 1.0\nshown = (out - wanted).mean()"),
+        (ROWS, "kept[step] = 1.0"),
+    ],
+)
+def test_what_is_kept_for_each_batch_or_for_none(setup: str, kept: str) -> None:
+    assert links(setup, kept) == []
