@@ -56,8 +56,9 @@ def _replace(owner: Any, name: str, instead: Callable[..., Any]) -> None:
         return original(*args, **kwargs) if current() is None else inside(*args, **kwargs)
 
     inside = disable(functools.partial(instead, original))
-    # torch.jit.script compiles the text of the original, with the names that this function sees.
-    names = getattr(original, "__globals__", {})
+    # torch.jit.script compiles the text of the original, with the names that this function sees. What is written in C
+    # has none, and may import: that asks the function around it for Python's own.
+    names = getattr(original, "__globals__", globals())
     seeing = types.FunctionType(function.__code__, names, name, None, function.__closure__)
     setattr(owner, name, functools.wraps(original)(seeing))
 
