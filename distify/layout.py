@@ -102,7 +102,7 @@ def _others(own: str, root: str, folder: str, reached: set[str]) -> tuple[list[W
 def _folders(own: str, root: str, folder: str) -> Iterator[str]:
     """Where a script may mean to write: also those in which there is nothing, or what only holds their place."""
     for path in folders_below(own):
-        if not os.path.join(os.path.abspath(path), "").startswith(os.path.join(os.path.abspath(folder), "")):
+        if not _is_in(path, folder):
             yield os.path.join(folder, os.path.relpath(path, root))
 
 
@@ -114,8 +114,13 @@ def _above(path: str) -> Iterator[str]:
 
 def _stays_behind(path: str, folder: str) -> bool:
     name = os.path.basename(path)
-    inside = os.path.abspath(path).startswith(os.path.join(os.path.abspath(folder), ""))
-    return name.startswith(".") or name.endswith((".pyc", ".pyo")) or inside or not _is_ordinary(path)
+    compiled = name.endswith((".pyc", ".pyo"))
+    return name.startswith(".") or compiled or _is_in(path, folder) or not _is_ordinary(path)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    """Whether it is the folder, or lies below it."""
+    return os.path.join(os.path.abspath(path), "").startswith(os.path.join(os.path.abspath(folder), ""))
 
 
 def _is_ordinary(path: str) -> bool:

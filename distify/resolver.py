@@ -60,7 +60,8 @@ class LocalModules:
     def project(self) -> str:
         """The folder that a copy of the project is one of: what the script's packages lie in, if it names them.
 
-        Where it names none, an `__init__.py` beside it does not say that its project begins above.
+        Where it names none, an `__init__.py` beside it does not say that its project begins above: a folder that looks
+        like a project does, else the one that is worked in.
         """
         if self.as_module or self.needs_root:
             return self.root

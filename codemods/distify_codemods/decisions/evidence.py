@@ -29,6 +29,7 @@ from distify_codemods.decisions import (
     orders,
     outliving,
     outside,
+    own_places,
     paired,
     pools,
     put_together,
@@ -51,8 +52,6 @@ from distify_codemods.libraries.registry import is_tracker
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Function, Parameters
 from distify_codemods.origins import Foreign, Share, Single, Unseen
-from distify_codemods.program import Module
-from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
 #: Statements after which a program is large: a run takes most of a second.
@@ -67,7 +66,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
     found = links_seen(facts)
     if facts.training_loops and facts.run.exact:
         found += [*_alike_workers(decisions), *_alike_transforms(facts), *_without_seeds(facts)]
-        found += [*_halves(decisions), *_records(decisions)]
+        found += [*_halves(decisions), *own_places.links(decisions)]
         found += [*drawn_between_passes(decisions), *never_apart(decisions), *outliving.links(decisions)]
         found += [*_of_its_own_order(facts), *written_data.links(facts), *alike.links(decisions)]
         found += [*beside_loaders.links(facts), *paired.links(decisions), *seeded_samples.links(facts)]
@@ -333,41 +332,6 @@ def _halves(decisions: Decisions) -> Iterator[Link]:
                 "would not fit",
                 "the other part could be followed as a sum, a count or a mean over samples",
             )  # fmt: skip
-
-
-def _records(decisions: Decisions) -> Iterator[Link]:
-    """`confidence[epoch, i] = p`: what each sample has for itself is for all samples, and a rank has its own alone."""
-    facts = decisions.facts
-    for left in decisions.left:
-        statement = next((one for one in left.module.enclosing(left.node) if isinstance(one, cst.Assign)), left.node)
-        targets = tree.targets(statement) if isinstance(statement, cst.Assign) else ()
-        places = [one for one in targets if isinstance(one, cst.Subscript)]
-        if any(_is_of_a_sample(facts, one) and _is_there_before(facts, left.module, one) for one in places):
-            yield Link(
-                left.module, left.node,
-                f"`{brief(statement)}` keeps something for each sample, and each rank would have it of its own alone: "
-                "in the places of the others nothing would stand",
-                "what is added up over samples, or kept for each batch, is put together or said",
-            )  # fmt: skip
-
-
-def _is_of_a_sample(facts: Facts, target: cst.Subscript) -> bool:
-    """Whether the place is one that samples of a batch say themselves."""
-    keys = [one.slice.value for one in target.slice if isinstance(one.slice, cst.Index)]
-    values = map(facts.value, keys)
-    return any(facts.shares_of_training(one) and one.scale not in (Scale.CONST, Scale.COUNT) for one in values)
-
-
-def _is_there_before(facts: Facts, module: Module, target: cst.Subscript) -> bool:
-    """Whether what takes it was not made in the same turn: targets of one batch, one entry in each row."""
-    holder: cst.BaseExpression = target
-    while isinstance(holder, cst.Subscript):
-        holder = holder.value
-    if not isinstance(holder, cst.Name):
-        return True
-    turns = [loop.node.body for loop in facts.training_loops if loop.node in module.enclosing(target)]
-    made = module.flow(target).reaching(holder)
-    return not made or any(all(body not in module.enclosing(one) for body in turns) for one in made)
 
 
 # ---- questions

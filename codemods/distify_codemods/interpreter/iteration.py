@@ -64,9 +64,7 @@ def _begun(machine: Machine, obj: Obj, node: cst.CSTNode, expression: cst.BaseEx
     return obj
 
 
-def element_of(
-    machine: Machine, over: Value, place: cst.CSTNode, part: str = "", whole: Value | None = None
-) -> Value:
+def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = "", whole: Value | None = None) -> Value:
     """What the next item of an iterator is: a turn of the loop `place` gets it, or a call of `next`.
 
     `whole`: what the place goes through, of which this is a part.

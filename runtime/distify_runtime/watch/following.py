@@ -97,7 +97,7 @@ class Following(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         name = func._schema.name.rpartition("::")[2]
         read, written, viewed = _taken_apart(func._schema.arguments, args, kwargs)
-        anew = name in _OVERWRITING or bool(kwargs.get("out") is not None)
+        anew = name in _OVERWRITING or kwargs.get("out") is not None
         if _NORMALISING in name:
             read = read[:_OF_THE_BATCH]
         for one in viewed:
