@@ -119,7 +119,7 @@ def _by_few_calls(found: Facts, backend: Backend, options: Options) -> Conversio
     if _may_share(options):
         return _convert_shared(found, backend, options)
     if options.partial:
-        return _by_strategy(found, backend, options)
+        return _by_strategy(found.tried(shared=False), backend, options)
     refusal = refusals.too_large(
         found.program.entry, "leave out what asks for sharded data: forward passes can be shared"
     )

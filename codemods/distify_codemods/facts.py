@@ -188,6 +188,9 @@ def follow(program: Program, trial: Trial = NOTHING_TRIED) -> Facts:
     Where a program is too large to follow each call, what is tried first is a run that follows a few of each kind.
     """
     known = program.followed
+    with_wraps = known.get(replace(trial, drop_data_parallel=False))
+    if with_wraps is not None and not with_wraps.run.machine.data_parallel:
+        return with_wraps  # there is nothing to drop
     if trial not in known:
         seen = run(program, trial)
         if not seen.complete and not (trial.shared or trial in (NOTHING_TRIED, SPARING)):

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Conversion, Level, Outcome
+from distify_codemods import Conversion, Level, Outcome, SourceFile, convert
 from distify_codemods.interpreter import machine, sparing
 from distify_codemods.results import Options
 
-from tests.rules.scripts import DATA, IMPORTS, LOADER, LOOP, OPTIMIZER, RUNTIME, WHOLE_GROUP, conversion_of, converted
+from tests.rules.scripts import (
+    DATA,
+    IMPORTS,
+    LOADER,
+    LOOP,
+    OPTIMIZER,
+    RUNTIME,
+    WHOLE_GROUP,
+    conversion_of,
+    converted,
+    resolver_of,
+)
 
 TOO_LARGE = "the program is too large to be followed to its end"
 AUTO = Options()
@@ -72,6 +83,15 @@ def test_what_was_not_followed_is_said() -> None:
     assert told.startswith("the program is too large to follow each call: of calls that look alike the first 3 were")
     assert "most of them of `" in told
     assert told.endswith("what only those would do was not seen")
+
+
+@pytest.mark.parametrize(("model", "runs"), [(NET, 2), ("model = nn.DataParallel(Layer0(1))\n", 3)])
+def test_what_is_too_large_is_followed_no_more_often_than_it_has_to_be(model: str, runs: int) -> None:
+    """To the limit, and sparingly; with what nn.DataParallel wraps taken out of it only where there is such a wrap."""
+    followed: list[int] = []
+    conversion = convert(SourceFile("train.py", large(model=model).encode()), resolver_of({}), AUTO, followed.append)
+    assert conversion.outcome is Outcome.CONVERTED
+    assert len(followed) == runs
 
 
 #: A function inside of a model that is called with thirty words, each of which makes a kind of its own.

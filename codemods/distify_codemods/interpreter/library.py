@@ -205,6 +205,7 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
 
 def _wrap(machine: Machine, arguments: Arguments, node: cst.CSTNode, ours: bool) -> Value:
     module = arguments.get("module", 0) or NOTHING
+    machine.data_parallel |= not ours
     if not ours and machine.drop_data_parallel:
         for obj in module.objs:
             machine.unwrapped.add(obj)

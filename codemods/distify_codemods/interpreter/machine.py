@@ -66,6 +66,7 @@ class Machine:
         self.tells_draws = trial.shared or trial.evidence  # whether values tell where random numbers were drawn
         self.sparing = trial.sparing
         self.drop_data_parallel = trial.drop_data_parallel
+        self.data_parallel = False  # whether the script wraps anything in it
         self.unwrapped: Marks[Obj] = Marks()  # what such a wrap was given, and is: its own `module`
         self.hooks: dict[tuple[cst.CSTNode, bool], list[Callable[[Machine], None]]] = {}
         for place, hook in (*trial.hooks, *(gathering.hooks if gathering else ())):

@@ -7,7 +7,7 @@ what is lost are differences between calls alike, so that only forward passes ma
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -31,6 +31,8 @@ TIMES = 3
 TIMES_IN_TRAINING = 12
 #: How often a function of what goes on inside of models is followed at most, with arguments of whatever kinds.
 TIMES_IN_ALL = 48
+#: And how often in a row where nothing happened in it that had not happened in it before.
+TIMES_WITHOUT_NEWS = 6
 
 
 @dataclass(eq=False)
@@ -42,16 +44,20 @@ class Familiar:
 
     whatever: Familiar | None = None
     times: int = 0
+    places: set[cst.CSTNode] = field(default_factory=set)  # where something happened
+    without_news: int = 0  # the last few times that nothing happened elsewhere
     result: Value = NOTHING
     receiver: Obj | None = None
     trains: bool = False  # takes batches, makes what trains, or takes steps
     exits: bool = False  # ends the program: so is a call that ranks may make, or end in, at different times
 
     def is_known(self, machine: Machine, arguments: Arguments) -> bool:
-        if self.times < (TIMES_IN_TRAINING if self.trains else TIMES):
+        without_news = self.whatever is not None and self.whatever.without_news >= TIMES_WITHOUT_NEWS
+        if self.times < (TIMES_IN_TRAINING if self.trains else 1 if without_news else TIMES):
             return False
-        sources = machine.control.union(*(one.sources for one in arguments.all()))
-        return not (self.exits and (machine.parted or sources))
+        if not self.exits:
+            return True
+        return not machine.parted and not machine.control and not any(one.sources for one in arguments.all())
 
     def again(self, machine: Machine, function: Function, arguments: Arguments, receiver: Obj | None) -> Value:
         """What one more call returns, and does to its object."""
@@ -64,13 +70,35 @@ class Familiar:
         return replace(self.result, sources=self.result.sources.union(*(one.sources for one in arguments.all())))
 
     def learn(self, events: list[Event], result: Value, receiver: Obj | None) -> None:
-        self.times += 1
-        self.result = join(self.result, _without_numbers(result))
-        self.receiver = self.receiver or receiver
-        self.trains = self.trains or any(map(_trains, events))
-        self.exits = self.exits or any(event.kind is Kind.LEAVE and event.name == "exit" for event in events)
+        seen = _Seen(
+            {event.node for event in events},
+            _without_numbers(result),
+            receiver,
+            trains=any(map(_trains, events)),
+            exits=any(event.kind is Kind.LEAVE and event.name == "exit" for event in events),
+        )
+        self._learn(seen)
         if self.whatever is not None:
-            self.whatever.learn(events, result, receiver)
+            self.whatever._learn(seen)
+
+    def _learn(self, seen: _Seen) -> None:
+        self.times += 1
+        self.without_news = self.without_news + 1 if seen.places <= self.places else 0
+        self.places |= seen.places
+        self.result = join(self.result, seen.result)
+        self.receiver = self.receiver or seen.receiver
+        self.trains, self.exits = self.trains or seen.trains, self.exits or seen.exits
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What one call has done."""
+
+    places: set[cst.CSTNode]
+    result: Value
+    receiver: Obj | None
+    trains: bool
+    exits: bool
 
 
 def familiar(machine: Machine, function: Function, arguments: Arguments, receiver: Obj | None) -> Familiar | None:

@@ -87,5 +87,5 @@ class Trial:
 
 
 NOTHING_TRIED = Trial()
-#: For a program that is too large to follow each call of it.
-SPARING = Trial(sparing=True)
+#: For a program that is too large to follow each call of it: only forward passes can be shared then.
+SPARING = Trial(shared=True, sparing=True)
