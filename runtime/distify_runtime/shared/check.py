@@ -27,7 +27,7 @@ from distify_runtime.environment import world_size
 from distify_runtime.output import note
 from distify_runtime.shared import comparing, escapes, region, surroundings
 from distify_runtime.shared.attributes import Watched
-from distify_runtime.shared.comparing import Apart, Both, Outside, Passed
+from distify_runtime.shared.comparing import Apart, Both, Doubtful, Outside, Passed
 from distify_runtime.shared.copies import made_by_hooks
 from distify_runtime.shared.doubled import in_double
 from distify_runtime.shared.draws import Dims, OneRow, batch_dims
@@ -180,8 +180,8 @@ class _Check:
         self._model.copies.add_strays([one for identity, one in part.leaves.items() if identity in whole.leaves])
         outputs = _agreed(outputs_of([one for _, one in everyone], whole, counts, plan.outputs, self._vouched))
         told_apart: Plan | None = None
-        if isinstance(outputs, Apart) and (told_apart := self._in_double(plan)):
-            outputs = told_apart.outputs
+        if isinstance(outputs, Apart) and isinstance(doubled := self._in_double(plan), Plan):
+            told_apart, outputs = doubled, doubled.outputs
         if isinstance(outputs, str):
             return outputs
         del everyone  # not to be held through the next pass
@@ -190,16 +190,25 @@ class _Check:
         proposed = replace(plan, outputs=outputs, seen=plan.seen or seen, sizes=tuple(sizes.values()))
         proposed.agreed, proposed.course = {}, []
         found = self._attempt(lambda: (self._shared_pass(proposed, counts), None), along)
-        why = _first((found or _DIFFERENT) if isinstance(found, str) else comparing.difference(found, whole))
-        if isinstance(why, Apart) and (told_apart or self._in_double(plan)):
-            why = ""
+        why = _first((found or _DIFFERENT) if isinstance(found, str) else self._differing(found, whole, plan))
+        if isinstance(why, Apart):
+            doubled = told_apart or self._in_double(plan)
+            proposed.in_double = isinstance(doubled, Plan)
+            why = "" if proposed.in_double or (isinstance(why, Doubtful) and doubled is None) else str(why)
         if not (why or self._is_double):
             self._model.draws.learn(whole.moved, both.moved)
             self._model.draws.learn_of_tensors(dims, "torch" not in whole.moved and not whole.drops)
         return why or proposed
 
-    def _in_double(self, plan: Plan) -> Plan | None:
-        """The plan with its outputs, if it does in double precision: what differs else is rounding. A collective."""
+    def _differing(self, found: Passed, whole: Passed, plan: Plan) -> str:
+        why = comparing.difference(found, whole)
+        return why or ("" if plan.in_double or self._is_double else comparing.doubt(found, whole))
+
+    def _in_double(self, plan: Plan) -> Plan | str | None:
+        """The plan with its outputs, if it does in double precision: what differs else is rounding. A collective.
+
+        Why it does not do then, or None where there is no telling.
+        """
         if self._is_double:
             return None
         self._draws.again()  # from where on the other one draws: the same place on all ranks
@@ -213,7 +222,7 @@ class _Check:
                 is_there = False
             found = check.settled(plan) if all(communicator.all_gather_object(is_there)) else None
             self._model.copies.forget()
-        return found if isinstance(found, Plan) else None
+        return found
 
     def _both(self, plan: Plan, counts: tuple[int, ...], along: tuple[Dims, ...]) -> Both:
         """A collective."""

@@ -19,6 +19,8 @@ from distify_runtime.sparse import dense
 #: How far apart two computations of one number may be, as a share of its size. Mistakes are tenths and more.
 _ROUNDING = {torch.float64: 1e-7, torch.float32: 2e-3, torch.complex128: 1e-7, torch.complex64: 2e-3}
 _ROUNDING_OF_HALVES = 5e-2
+#: What is further apart than this is seldom rounding: a mistake may be small as yet, and grow.
+_DOUBTFUL, _DOUBTFUL_GRADIENTS = 2e-5, 2e-4
 #: Of numbers that are all nearly the same, as those of an untrained network: what their size alone rounds away.
 _EPSILONS = 16
 #: The same of wide numbers that were computed from narrow ones: each step rounds them by chance, up or down.
@@ -31,6 +33,8 @@ _SMALL = 1e-2
 _OF_SPREAD = 0.1
 #: How exactly the weights of the parts have to show, where no gradients vouch for them.
 _OF_WEIGHTS = 1e-2
+_SINGLE = (torch.float32, torch.complex64)
+OTHER_GRADIENTS = "a part of the batch has other gradients than the whole one"
 OTHER_VALUES = "a part of the batch gives other values than the whole one: its samples depend on each other"
 #: Where a tensor keeps those that are called with its gradient.
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
@@ -38,6 +42,10 @@ _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
 class Apart(str):
     """Why two passes are not equal, where rounding may be what it is. They are compared in double precision then."""
+
+
+class Doubtful(Apart):
+    """They are equal to rounding, if it is as large as it seldom is. Where double precision cannot tell, they are."""
 
 
 @dataclass
@@ -147,17 +155,34 @@ def difference(parts: Passed, whole: Passed) -> str:
     for part, other in zip(parts.tensors, whole.tensors, strict=True):
         if part.shape != other.shape or not is_equal(part, other, precision=precision):
             return Apart(OTHER_VALUES) if is_near(part, other) else OTHER_VALUES
+    for mine, expected, least in _gradients(parts, whole):
+        if not is_equal(mine, expected, least, precision):
+            return Apart(OTHER_GRADIENTS) if torch.equal(mine.isfinite(), expected.isfinite()) else OTHER_GRADIENTS
+    return _of_states(parts.state, whole)
+
+
+def doubt(parts: Passed, whole: Passed) -> str:
+    """Of two that are equal to rounding: whether double precision is to tell if it was that."""
+    if whole.precision is not None:
+        return ""
+    for part, other in zip(parts.tensors, whole.tensors, strict=True):
+        if other.dtype in _SINGLE and not is_equal(part, other, allowed=_DOUBTFUL):
+            return Doubtful(OTHER_VALUES)
+    for mine, expected, least in _gradients(parts, whole):
+        if expected.dtype in _SINGLE and not is_equal(mine, expected, least, allowed=_DOUBTFUL_GRADIENTS):
+            return Doubtful(OTHER_GRADIENTS)
+    return ""
+
+
+def _gradients(parts: Passed, whole: Passed) -> Iterator[tuple[Tensor, Tensor, float]]:
+    """Those of both passes, and what their sizes are taken for if they are smaller."""
     largest = max((_norm(one) for one in whole.gradients.values() if one is not None), default=0.0)
     for identity, mine in parts.gradients.items():
         expected = whole.gradients.get(identity)
         if mine is None and expected is None:
             continue
         mine = torch.zeros_like(expected) if mine is None else mine  # type: ignore[arg-type]
-        expected = torch.zeros_like(mine) if expected is None else expected
-        if not is_equal(mine, expected, _SMALL * largest, precision):
-            why = "a part of the batch has other gradients than the whole one"
-            return Apart(why) if torch.equal(mine.isfinite(), expected.isfinite()) else why
-    return _of_states(parts.state, whole)
+        yield mine, torch.zeros_like(mine) if expected is None else expected, _SMALL * largest
 
 
 def _of_states(parts: dict[str, Tensor], whole: Passed) -> str:
@@ -170,10 +195,17 @@ def _of_states(parts: dict[str, Tensor], whole: Passed) -> str:
     return ""
 
 
-def is_equal(one: Tensor, other: Tensor, at_least: float = 0.0, precision: torch.dtype | None = None) -> bool:
+def is_equal(
+    one: Tensor,
+    other: Tensor,
+    at_least: float = 0.0,
+    precision: torch.dtype | None = None,
+    allowed: float | None = None,
+) -> bool:
     """To rounding. `at_least`: what their sizes are taken for if they are smaller; `precision`: what was computed in,
 
-    if that is coarser than theirs: a weight's gradient is as wide as the weight, under autocast, too.
+    if that is coarser than theirs: a weight's gradient is as wide as the weight, under autocast, too. `allowed`: how
+    far apart they may be, as a share of their size.
     """
     if not (other.dtype.is_floating_point or other.dtype.is_complex):
         return torch.equal(one.to(other.dtype), other)
@@ -187,7 +219,8 @@ def is_equal(one: Tensor, other: Tensor, at_least: float = 0.0, precision: torch
             return False
         found, apart = found[finite], apart[finite]
         size, distance = _norm(found), _norm(apart)
-    allowed = _ROUNDING_OF_HALVES if precision is not None else _ROUNDING.get(other.dtype, _ROUNDING_OF_HALVES)
+    if allowed is None:
+        allowed = _ROUNDING_OF_HALVES if precision is not None else _ROUNDING.get(other.dtype, _ROUNDING_OF_HALVES)
     if has_many and found.numel():  # what all numbers have in common says nothing about which is whose
         coarse = 0.0 if precision is None else _EPSILONS_OF_STEPS * torch.finfo(precision).eps
         rounded = max(_EPSILONS * torch.finfo(other.dtype).eps, coarse) * size

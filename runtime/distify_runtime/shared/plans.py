@@ -195,13 +195,17 @@ def _without(shape: Shape, at: int) -> Shape:
 
 @dataclass
 class Plan:
-    """`seen`: whether a check has had outputs to compare that differ from each other at all."""
+    """`seen`: whether a check has had outputs to compare that differ from each other at all.
+
+    in_double: whether double precision has told that what differs is rounding.
+    """
 
     batch: Batch
     outputs: list[Output]
     exact_losses: bool = False
     seen: bool = False
     sizes: tuple[tuple[str, str], ...] = ()  # attributes that count samples: a module's name, and the attribute's
+    in_double: bool = False
     lists: bool = False  # whether outputs are lists, with an entry for each sample
     agreed: dict[Any, Agreed] = field(default_factory=dict)  # by the sizes of the arguments
     course: Course = field(default_factory=list)
