@@ -8,6 +8,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Const, Ref
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.interpreter.options import option_name
 from distify_codemods.libraries import python
 from distify_codemods.objects import Setting
 from distify_codemods.values import NOTHING
@@ -35,7 +36,7 @@ def integers(facts: Facts) -> dict[str, int | None]:
     declared: dict[str, list[bool]] = {}
     defaults: dict[str, int | None] = {}
     for event in facts.of_kind(Kind.METHOD):
-        name = _name(event) if event.name == "add_argument" else ""
+        name = option_name(event) if event.name == python.DECLARES else ""
         if name:
             default = event.arguments.keywords.get("default", NOTHING).constant()
             whole = isinstance(default, int) and not isinstance(default, bool)
@@ -56,18 +57,9 @@ def _says_integer(parameter: cst.Param) -> bool:
 
 def declarations(facts: Facts, name: str) -> list[Event]:
     """Where an option is declared: `add_argument("--device")`."""
-    return [event for event in facts.of_kind(Kind.METHOD) if event.name == "add_argument" and _name(event) == name]
-
-
-def _name(event: Event) -> str:
-    """The attribute that holds an option: of several spellings the first long one names it."""
-    named = event.arguments.keywords.get("dest")
-    if named is not None:
-        given = [named.constant()]
-    else:
-        spelled = [value.constant() for value in event.arguments.positional]
-        given = sorted(spelled, key=lambda one: not str(one).startswith("--")) or [None]
-    return given[0].lstrip("-").replace("-", "_") if isinstance(given[0], str) else ""
+    return [
+        event for event in facts.of_kind(Kind.METHOD) if event.name == python.DECLARES and option_name(event) == name
+    ]
 
 
 def _is_integer(event: Event, default: bool) -> bool:

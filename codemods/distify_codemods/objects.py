@@ -194,6 +194,7 @@ class Mapping(Obj):
     keys: Value | None = None  # of those, all that depend on anything
     factory: Value | None = None  # of a defaultdict
     counts: bool = False  # a collections.Counter
+    whose: Obj | None = None  # its attributes are the items
     named: bool = False  # the names of a module: of those, only functions and classes are reached by unknown keys
 
     def any(self) -> Value:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
-from distify_codemods.interpreter import folders, forms, imports, modules, optimizers, ranks, text
+from distify_codemods.interpreter import folders, forms, imports, modules, optimizers, options, text
 from distify_codemods.libraries import python, torch_data, torch_optim
 from distify_codemods.libraries.forms import OF_A_KIND
 from distify_codemods.objects import (
@@ -107,9 +107,8 @@ def _external_attribute(machine: Machine, obj: External, name: str, receiver: Va
     inside = modules.under_name(obj, name)
     if inside is not None:
         return inside
-    if obj.name.endswith(("parse_args", "parse_known_args")):
-        setting = machine.made(Setting, obj.site, name, name=name)
-        return Value(setting.alone, sources=ranks.of_setting(name))
+    if options.is_parsed(obj):
+        return options.setting(machine, obj, name)
     if name == torch_optim.GROUPS and (groups := optimizers.groups_of(machine, obj, obj.arguments)) is not None:
         return groups
     if obj.name == torch_data.TEXT_BATCH:

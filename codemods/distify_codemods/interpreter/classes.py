@@ -9,7 +9,17 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import attributes, definitions, holding, optimizers, rebinding, records, summaries
+from distify_codemods.interpreter import (
+    anything,
+    attributes,
+    definitions,
+    holding,
+    optimizers,
+    overlaid,
+    rebinding,
+    records,
+    summaries,
+)
 from distify_codemods.libraries import distributed, python, torch_data, torch_nn, torch_optim
 from distify_codemods.objects import (
     Arguments,
@@ -98,7 +108,7 @@ def _inherited(
         if found is not None:
             bound = [_bound(machine, one, obj, cls, node) for one in found.objs]
             as_it_is = all(one == Value(own.alone) for one, own in zip(bound, found.objs, strict=True))
-            return found if as_it_is else join(*bound)
+            return anything.inherited(machine, obj, order, found) if as_it_is else join(*bound)
     return None
 
 
@@ -143,7 +153,7 @@ def _special(machine: Machine, obj: Instance | Class, cls: Class, name: str) -> 
 def fields_table(machine: Machine, obj: Obj) -> Value:
     """`obj.__dict__`, `vars(obj)`: the attributes as a dictionary that may be changed."""
     table = machine.made(Mapping, None, obj, "__dict__")
-    table.items = obj.attributes  # type: ignore[assignment]
+    table.items, table.whose = obj.attributes, obj  # type: ignore[assignment]
     return Value(table.alone)
 
 
@@ -163,8 +173,11 @@ def store(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTN
             if setter is not None:
                 machine.invoke(setter, Arguments([value]), node, holder)
                 return
+    if name == ANY:
+        machine.anything.add(holder)
+        anything.put(machine, holder.attributes, value, holder)
     if not rebinding.is_passing(machine, holder, name, value):
-        machine.keep(holder.attributes, name, value, holder)
+        machine.keep(holder.attributes, name, join(value, overlaid.left(machine, holder, name, value, node)), holder)
 
 
 # ---- making

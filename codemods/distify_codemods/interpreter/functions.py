@@ -203,7 +203,7 @@ def _bind_parameters(
     if receiver is not None:
         positional.insert(0, Value(receiver.alone))
     names = [*params.posonly_params, *params.params]
-    expanded, unseen = {**arguments.expanded(), **arguments.keywords}, _double_starred(arguments)
+    expanded, unseen = {**arguments.expanded(), **arguments.keywords}, holding.double_starred(arguments)
     for place, parameter in enumerate([*names, *params.kwonly_params]):
         name = parameter.name.value
         if place < len(positional) and place < len(names):
@@ -240,14 +240,6 @@ def _starred(star: Value, position: int) -> Value:
         if isinstance(obj, Sequence) and obj.items is not None and 0 <= position < len(obj.items):
             return obj.items[position]
     return holding.any_item(star)
-
-
-def _double_starred(arguments: Arguments) -> Value | None:
-    """What `**batch` may give a parameter, of whose name it is not seen whether it is there."""
-    more = arguments.double_star
-    if more is None or any(isinstance(obj, Mapping) for obj in more.objs):
-        return arguments.unseen
-    return holding.any_item(more)
 
 
 def call_back(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Obj
-from distify_codemods.interpreter import forms, modules, parts, pooling
+from distify_codemods.interpreter import anything, forms, modules, parts, pooling
 from distify_codemods.libraries import python
-from distify_codemods.objects import Class, External, Instance, Mapping, Parameters, Passing, Sequence
+from distify_codemods.objects import Arguments, Class, External, Instance, Mapping, Parameters, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import PART, SEVERAL, Shape
 from distify_codemods.reads import Table
@@ -39,6 +39,9 @@ def set_item(machine: Machine, table: Mapping, key: object, value: Value) -> Non
     if key is not None:
         machine.keep(table.items, key, value, table)
         return
+    anything.put(machine, table.items, value, table)
+    if table.whose is not None:
+        machine.anything.add(table.whose)
     pooling.put(machine, table, value)
     before = table.rest
     table.rest = join(before or NOTHING, value)
@@ -194,6 +197,14 @@ def any_item(value: Value) -> Value:
         scale, dims = (Scale.SAMPLES, max(value.dims - 1, 0)) if turned else (value.scale, 0)
         found.append(Value(scale=scale, sources=value.sources, dims=dims))
     return join(*found)
+
+
+def double_starred(arguments: Arguments) -> Value | None:
+    """What `**batch` may give a parameter, of whose name it is not seen whether it is there."""
+    more = arguments.double_star
+    if more is None or any(isinstance(obj, Mapping) for obj in more.objs):
+        return arguments.unseen
+    return any_item(more)
 
 
 def mapped(

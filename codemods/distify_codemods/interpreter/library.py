@@ -49,6 +49,7 @@ from distify_codemods.libraries import (
     parallel,
     progress,
     python,
+    settings,
     spelling,
     standard,
     torch_data,
@@ -82,7 +83,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     known = special(machine, arguments, node) if special is not None else None
     if known is not None:
         value = known
-    elif name in records.NAMESPACES:
+    elif name in settings.NAMESPACES:
         value = records.namespace(machine, name, arguments, node)
     elif name.startswith("random.") and (cut := cuts.made(machine, name, arguments, node)) is not None:
         value = cut

@@ -75,6 +75,7 @@ class Machine:
         self.draws: list[Event] = []  # those of them that take a batch
         self.values: Table[cst.CSTNode, Value] = Table()
         self.objects: dict[tuple[object, ...], Any] = {}  # `Obj`s, by kind and place
+        self.made_at: dict[Obj, Here] = {}
         self.literals: dict[tuple[object, ...], Value] = {}
         self.givers: Table[cst.CSTNode, tuple[Value, Obj | None]] = Table()  # whose method is called there (`evidence`)
         self.optimized: Marks[Obj] = Marks()  # modules whose parameters were asked for
@@ -107,6 +108,7 @@ class Machine:
         self.pooling = pooling.Pooling() if trial.evidence else None
         self.interrupting = False  # what runs is called at a time of its own: see `interrupts`
         self.interrupted: Marks[Obj] = Marks()  # of libraries, that are set then
+        self.anything: Marks[Obj] = Marks()  # objects and classes in which something was set under names not known
         self.set_at_any_time: dict[tuple[int, str], Value] = {}  # names, by their tables
         self.named: dict[tuple[Obj, str], Place] = {}  # what attributes were given, by the text
         self.pending: dict[tuple[int, str], Frame] = {}  # names of tensors that something of a batch was written into
@@ -203,6 +205,7 @@ class Machine:
         obj: Made | None = self.objects.get(key)
         if obj is None:
             obj = self.objects[key] = kind(site, self.frame.context, self.frame.module, **fields)  # type: ignore[arg-type]
+            self.made_at[obj] = self.here
         elif self.pooling is not None and obj in self.pooling.ended:
             pooling.made_anew(self.pooling, obj)
         return obj

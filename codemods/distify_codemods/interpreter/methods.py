@@ -12,6 +12,7 @@ from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import contained, core
 from distify_codemods.interpreter import (
+    anything,
     autograd,
     classes,
     containers,
@@ -38,6 +39,7 @@ from distify_codemods.libraries import (
     effects,
     in_place,
     listings,
+    python,
     torch_data,
     torch_nn,
     torch_optim,
@@ -112,6 +114,7 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
     value = evidence.played(machine, name, obj, value, node)
     value = forms.called(name, arguments, value, receiver)
     value = interrupts.told(machine, receiver, files.carried(machine, receiver, name, arguments, value, node))
+    anything.method(machine, obj, name)
     interesting = obj is not None or name in _RECORDED or (name.endswith("_") and not name.endswith("__"))
     if interesting:
         machine.event(
@@ -311,7 +314,7 @@ _METHODS: dict[str, Callable[[Machine, Obj, Method, Arguments, cst.CSTNode], Val
     **dict.fromkeys(_PARAMETERS, _all_parameters),
     **dict.fromkeys(("modules", "children", "named_modules", "named_children"), _members),
     **dict.fromkeys(RETURN_THEMSELVES, _itself),
-    **dict.fromkeys(("parse_args", "parse_known_args"), _parsed),
+    **dict.fromkeys(python.PARSES_ARGUMENTS, _parsed),
     "apply": _apply,
     "__iter__": _iterator,
     "__new__": _new,

@@ -10,7 +10,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import files, forms, holding, rows, scales, ways
+from distify_codemods.interpreter import anything, files, forms, holding, rows, scales, ways
 from distify_codemods.libraries import spelling, torch_nn, torch_optim
 from distify_codemods.objects import Bound, Class, External, Function, Instance, Mapping, Sequence, Setting, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
@@ -70,12 +70,23 @@ def unary(machine: Machine, node: cst.UnaryOperation) -> Value:
 
 def boolean(machine: Machine, node: cst.BooleanOperation) -> Value:
     left, right = machine.evaluate(node.left), machine.evaluate(node.right)
-    for one, other in ((left, right), (right, left)):
-        known = truth(one)
-        if known is not None:
-            decides = known is isinstance(node.operator, cst.Or)
-            return one if decides else other
-    return ways.chosen(join(left, right), left)
+    is_or = isinstance(node.operator, cst.Or)
+    if (known := truth(left)) is not None:
+        return left if known is is_or else right
+    if (known := truth(right)) is not None and _is_a_test(machine, node):
+        return right if known is is_or else left
+    value = join(left, right)
+    value = value if bool(left.objs) is bool(right.objs) else anything.or_another(value)
+    return ways.chosen(value, left)
+
+
+def _is_a_test(machine: Machine, node: cst.CSTNode) -> bool:
+    """Whether it is only asked if it is true: `name or "none"` is not always the word."""
+    parents = machine.frame.module.parents
+    around = parents.get(node)
+    while isinstance(around, (cst.BooleanOperation, cst.UnaryOperation)):
+        node, around = around, parents.get(around)
+    return getattr(around, "test", None) is node
 
 
 def comparison(machine: Machine, node: cst.Comparison) -> Value:

@@ -20,12 +20,13 @@ def fill(machine: Machine, obj: Instance, cls: Class, arguments: Arguments, node
     """What the `__init__` does that the class has been given: fields by place and by name."""
     positional = list(arguments.positional)
     named = {**arguments.expanded(), **arguments.keywords}
-    names = holding.fields(cls)
+    names, unseen = holding.fields(cls), holding.double_starred(arguments)
     for place, name in enumerate(names):
         value = positional[place] if place < len(positional) else named.get(name)
         default = _default(machine, cls, name) if value is None else None
         if value is not None or default is not None:
-            machine.keep(obj.attributes, name, value or default or NOTHING, obj)
+            whole = value or join(default or NOTHING, unseen or NOTHING)
+            machine.keep(obj.attributes, name, whole, obj)
     after = cls.member("__post_init__")
     for function in after.objs if after is not None else ():
         machine.call_object(function, Arguments([Value(obj.alone)]), node)
@@ -61,14 +62,6 @@ def named_tuple(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Va
     base = Ref(None, name=python.NAMED_TUPLE)
     made = machine.made(Class, node, bases=(Value(base.alone),), fields=names)
     return Value(made.alone)
-
-
-#: Objects whose attributes are what they are given by name, and dictionaries that have attributes.
-NAMESPACES = frozenset(
-    """types.SimpleNamespace argparse.Namespace easydict.EasyDict edict.EasyDict munch.Munch munch.DefaultMunch
-    addict.Dict attrdict.AttrDict dotmap.DotMap box.Box ml_collections.ConfigDict omegaconf.OmegaConf.create
-    bunch.Bunch mmcv.ConfigDict""".split()
-)
 
 
 def namespace(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -11,7 +11,7 @@ import libcst as cst
 from distify_codemods import reads
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.inside import core
-from distify_codemods.interpreter import attributes, by_name, classes, collated, containers, imports, records
+from distify_codemods.interpreter import anything, attributes, by_name, classes, collated, containers, imports, records
 from distify_codemods.libraries import python
 from distify_codemods.objects import Arguments, Class, External, Function, Instance, Local, Mapping
 from distify_codemods.ordered import InOrder, Ordered
@@ -115,6 +115,12 @@ def _eval(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     return _definitions(machine.module_frame(machine.frame.module).env)
 
 
+def _exec(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    """`exec(open("configurator.py").read())`: a text that is not known sets what names it likes."""
+    anything.put(machine, machine.module_frame(machine.frame.module).env, NOTHING)
+    return None
+
+
 def _type(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     given = arguments.positional[0] if len(arguments.positional) == 1 else NOTHING
     found = Ordered(obj.of for obj in given.objs if isinstance(obj, Instance) and obj.of is not None)
@@ -167,7 +173,7 @@ def _copy_of(machine: Machine, obj: Obj, node: cst.CSTNode, around: dict[Obj, Ob
 
 _BUILTINS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] = {
     "getattr": _getattr, "setattr": _setattr, "vars": _vars, "globals": _globals, "locals": _locals, "eval": _eval,
-    "type": _type, "property": _property, "slice": _slice,
+    "exec": _exec,    "type": _type, "property": _property, "slice": _slice,
     "super": lambda machine, arguments, node: classes.parent(machine, arguments, node),
 }  # fmt: skip
 FUNCTIONS = {

@@ -56,7 +56,7 @@ def _one(context: Context, event: Event) -> None:
     elif event.name == distributed.SPAWN:
         _call_instead(context, event)
     elif event.kind is Kind.METHOD:
-        if event.name == "add_argument":
+        if event.name == python.DECLARES:
             _local_rank(context, event)
     elif event.name == torch_data.OF_A_RANK:
         _of_this_group(context, event)
