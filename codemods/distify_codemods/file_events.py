@@ -32,6 +32,7 @@ from distify_codemods.objects import (
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import Origin
 from distify_codemods.program import Module
+from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
 _HANDLES = frozenset("stream fp file f".split())
@@ -298,8 +299,25 @@ def is_called_for_itself(event: Event) -> bool:
 
 
 def unknown_paths(facts: Facts, event: Event) -> list[Value]:
-    """The paths that something unknown is given."""
-    return [facts.value(node) for node in _paths(facts, event)] if is_unknown(event) else []
+    """The paths that something is given which is not known, or which opens what it is given the path of."""
+    if not opens_what_it_is_given(event):
+        return [facts.value(node) for node in _paths(facts, event)] if is_unknown(event) else []
+    first = event.arguments.positional[:1]
+    return [facts.value(node) for node in _paths(facts, event)] or [one for one in first if _is_not_known(one)]
+
+
+def opens_what_it_is_given(event: Event) -> bool:
+    """`wandb.Image(path)`, `artifact.add_file(path)`."""
+    if event.kind is Kind.CALL:
+        return effects.opens(event.name)
+    known = effects.OPENING_METHODS.get(event.name) if event.kind is Kind.METHOD else None
+    owners = [obj.name for obj in map(root, event.receiver.objs) if isinstance(obj, External)]
+    return known is not None and any(one.startswith(known.of) for one in owners)
+
+
+def _is_not_known(value: Value) -> bool:
+    """Whether nothing is seen of a value, as of a text that is put together by the caller: it may be a path."""
+    return not value.objs and not value.sources and value.scale is Scale.CONST
 
 
 def own_paths_out_of_sight(facts: Facts, event: Event) -> Iterator[Value]:

@@ -40,6 +40,11 @@ def with_data(lines: str) -> str:
         ('zarr.save("a.zarr", [1])', 'zarr.load("a.zarr")'),
         ('base = sqlite3.connect("a.db")\nbase.execute("CREATE TABLE a (b)")\nbase.close()', 'sqlite3.connect("a.db")'),
         ('base = np.memmap("a.bin", mode="w+", shape=(3,))\nbase[:] = 1', 'np.fromfile("a.bin")'),
+        ('wandb.init()\ncv2.imwrite("a.png", 1)', 'wandb.Image("a.png")'),
+        ('swanlab.init()\ncv2.imwrite("a.png", 1)', 'swanlab.Image("a.png")'),
+        ('wandb.init()\nitem = wandb.Artifact("a", type="b")\ncv2.imwrite("a.png", 1)', 'item.add_file("a.png")'),
+        ('wandb.init()\nname = f"{rows[0]}.png"\ncv2.imwrite(name, 1)', 'wandb.Image(name)'),
+        ('cv2.imwrite("a.png", 1)', 'IPython.display.Image("a.png")'),
         ('client = boto3.client("s3")\nclient.download_file("b", "k", "a.h5")', 'h5py.File("a.h5", "r")'),
         ('box = paramiko.SFTPClient(1)\nbox.get("there/a.h5", "a.h5")', 'h5py.File("a.h5", "r")'),
     ],
@@ -61,6 +66,11 @@ def test_ranks_wait_for_what_rank_zero_wrote(write: str, read: str) -> None:
         'client = boto3.client("s3")\nclient.upload_file("a.h5", "b", "k")\nfound = h5py.File("a.h5", "r")\n',
         'import io\nrows = io.BytesIO()\ntorch.save({}, "a.pt")\nfound = Image.open(rows)\n',
         'save_file({}, "a.safetensors")\nfound = unheard.build("attention.query_key")\n',
+        'wandb.init()\ncv2.imwrite("a.png", 1)\nfound = wandb.Image(np.zeros((3, 3)))\n',
+        'wandb.init()\ncv2.imwrite("a.png", 1)\nfound = wandb.Image("b.png")\n',
+        'wandb.init()\nfound = wandb.Image("a.png")\n',
+        'wandb.init()\ncv2.imwrite("a.png", 1)\nfound = wandb.Histogram(np.zeros(3))\nwandb.save("a.png")\n',
+        'cv2.imwrite("a.png", 1)\nitem = unheard.Set()\nitem.add_file(3)\n',
     ],
 )
 def test_nobody_waits_for_what_was_there(lines: str) -> None:
@@ -86,6 +96,20 @@ def test_rank_zero_downloads_first(fetch: str) -> None:
     last = lines.splitlines()[-1]
     assert f"with rt.main_process_first():\n    {last}\n" in converted(with_data(lines))
     assert findings("DATA03", with_data(lines), Level.NOT_NEEDED) == []
+
+
+def test_what_opens_a_file_inside_of_a_helper_is_waited_for() -> None:
+    shown = 'def show(picture):\n    wandb.log({"a": wandb.Image(picture)})\n\n\n'
+    written = 'name = f"{number}.png"\n    cv2.imwrite(name, 1)\n    show(name)\n'
+    after = converted(with_data(f"{shown}wandb.init()\nfor number in range(3):\n    {written}"))
+    assert 'def show(picture):\n    rt.barrier()\n    wandb.log' in after
+    own = 'wandb.init()\ncv2.imwrite("a.png", 1)\nshow(np.zeros((3, 3)))\n'
+    assert WAIT not in converted(with_data(shown + own))
+
+
+def test_rank_zero_waits_until_all_have_opened_what_it_writes_anew() -> None:
+    lines = 'wandb.init()\nfor number in range(3):\n    cv2.imwrite("a.png", 1)\n    found = wandb.Image("a.png")\n'
+    assert converted(with_data(lines)).count(WAIT) == 2
 
 
 GRAPHS = """\

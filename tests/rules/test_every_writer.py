@@ -25,7 +25,7 @@ def imports_for(code: str) -> str:
     plain = (
         "h5py zipfile imageio cv2 requests smtplib gzip bz2 faiss onnx xlsxwriter sqlite3 tensorflow safetensors "
         "shutil torchvision transformers datasets zarr boto3 paramiko dgl torchtext kaggle wandb wget skimage ogb "
-        "torchaudio torch_geometric unheard lmdb graphviz torchviz timm gensim"
+        "torchaudio torch_geometric unheard lmdb graphviz torchviz timm gensim swanlab IPython"
     ).split()
     found = [text for name, text in SPELLED.items() if f"{name}." in code or f"{name}(" in code]
     return "".join([*found, *(f"import {name}\n" for name in plain if f"{name}." in code), IMPORTS])

@@ -49,6 +49,8 @@ CACHES = functions(Role.CACHE)
 CACHING_METHODS = methods(Role.CACHE)
 
 READING_METHODS = methods(Effect.READS)
+#: What opens a file if it is given the path of one; methods with what they are methods of.
+_OPENS, OPENING_METHODS = functions(Effect.OPENS), methods(Effect.OPENS)
 RUN_FOLDERS = functions(Role.FOLDER)
 #: What writes, or reads, the one file that its path names, and no folder.
 _ONE = [(name.removeprefix("."), api) for api in registry.apis() if api.one_file for name in api.names.split()]
@@ -90,6 +92,11 @@ def reading(name: str) -> Api | None:
         return None
     of_a_class = READING_METHODS.get(name.rsplit(".", 1)[-1]) if "." in name else None
     return registry.find(name, Effect.READS) or (of_a_class if of_a_class and of_a_class.path >= 0 else None)
+
+
+def opens(name: str) -> bool:
+    """Whether a function opens a file, if it is given the path of one."""
+    return name in _OPENS
 
 
 def writes_one_file(name: str) -> bool:

@@ -59,6 +59,7 @@ class Effect(Flag):
 
     NONE = 0
     READS = auto()
+    OPENS = auto()  # a file, if it is given a path: of a picture that it is given, nothing is read
     RESTORES = auto()  # a checkpoint: rules of its own say who reads it, and when
     WRITES = auto()
     REMOVES = auto()  # a folder or file may be gone then

@@ -9,7 +9,7 @@ import libcst as cst
 from distify_codemods import half_done
 from distify_codemods.decisions.outside import is_of_a_data_set
 from distify_codemods.events import Event, Kind
-from distify_codemods.file_events import reads
+from distify_codemods.file_events import opens_what_it_is_given, reads
 from distify_codemods.file_names import Names
 from distify_codemods.libraries import checkpoints, effects
 from distify_codemods.program import Module
@@ -72,7 +72,7 @@ def _read_in_passes(context: Context, written: list[Event]) -> Iterator[_Spot]:
 
 
 def _is_read_by_all(context: Context, event: Event) -> bool:
-    if not reads(event) and event.name != checkpoints.LOAD:
+    if not reads(event) and not opens_what_it_is_given(event) and event.name != checkpoints.LOAD:
         return False
     return not _is_of_a_data_set(context, event) and not context.is_on_main(event.module, event.node)
 

@@ -23,6 +23,8 @@ APIS = (
         "imageio.mimread skimage.io.imread skimage.io.imread_collection nibabel.load tifffile.imread "
         "imageio.get_reader imageio.v2.get_reader imageio.v2.mimread imageio.v3.imiter cv2.imreadmulti "
         "SimpleITK.ReadImage pydicom.dcmread", effect=Effect.READS, path=0, holds=_PICTURES),
+    Api("IPython.display.Image IPython.display.SVG IPython.display.Audio IPython.display.Video", effect=Effect.OPENS,
+        path=0, one_file=True),
     Api(".savefig", effect=Effect.WRITES, path=0, one_file=True, holds=_PICTURES),
     Api(".render", effect=Effect.WRITES, path=0, of=("graphviz.", "torchviz.")),
     Api(".to_file .to_filename .write_videofile .write_gif .write_image .write_html", effect=Effect.WRITES, path=0),

@@ -9,5 +9,7 @@ APIS = (
         "swanlab.sync_mlflow", Role.TRACKER, Effect.LOGS, online=True, begins="swanlab."),
     Api("swanlab.init", Role.RUN, Effect.LOGS, online=True, quiet="disabled", tells="id name path dir url",
         parameters="project workspace experiment_name description job_type group tags config logdir mode"),
+    Api("swanlab.Image swanlab.Video swanlab.Audio swanlab.Object3D swanlab.Molecule", Role.OF_A_RUN,
+        Effect.LOGS | Effect.OPENS, path=0, online=True, one_file=True),
     Api("swanlab.get_run swanlab.run", Role.OF_A_RUN, Effect.LOGS, online=True, tells="id name path dir url"),
 )  # fmt: skip
