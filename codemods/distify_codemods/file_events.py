@@ -41,13 +41,18 @@ _PATH_KEYWORDS = frozenset("path path_or_buf excel_writer buf fname file filenam
 
 def writes(event: Event) -> bool:
     if event.kind is Kind.METHOD:
-        return _opens(event, written=True) or is_writing_method(event)
-    if event.kind is not Kind.CALL or event.name in effects.SHOWS or is_in_memory(event) or tells_only(event):
+        return _opens(event, written=True) or (is_writing_method(event) and not shows(event))
+    if event.kind is not Kind.CALL or shows(event) or is_in_memory(event) or tells_only(event):
         return False
     if event.name in effects.WRITES or event.name in effects.ALWAYS_WRITE or is_mapped_to_be_written(event):
         return True
     opened = _is_opened(event.name) and not is_for_both(event)
     return opened and files.is_written(files.modes(event.name, event.arguments)) is True
+
+
+def shows(event: Event) -> bool:
+    """Whether an event that counts as one that writes does so in a window."""
+    return event.name in (effects.SHOWING_METHODS if event.kind is Kind.METHOD else effects.SHOWS)
 
 
 def tells_only(event: Event) -> bool:
@@ -182,7 +187,7 @@ def is_writing_method(event: Event) -> bool:
     used = not isinstance(event.module.parents.get(event.node), cst.Expr)
     if makers := effects.WRITING_METHODS[name].of:
         owners = [obj.name for obj in event.receiver.objs if isinstance(obj, External) and obj.name != "?"]
-        return all(one.startswith(makers) for one in owners) if owners else not used
+        return all(one.startswith(makers) for one in owners) if owners else not (used or shows(event))
     if name.startswith(effects.TEXTS) and used:  # without a path it returns the text
         given = event.arguments
         return bool(given.positional or given.double_star or _PATH_KEYWORDS & given.keywords.keys())

@@ -693,6 +693,53 @@ def test_what_is_shown_is_not_said_to_be_written(line: str, said: str) -> None:
     assert [one.message for one in findings("OUT03", before, Level.APPLIED)] == [said]
 
 
+SHOWING = f"""\
+import cv2
+import altair as alt
+import plotly.express as px
+import plotly.graph_objects as go
+import unheard
+from PIL import Image
+{IMPORTS}"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "line"),
+    [
+        ("fig = px.scatter(x=[0, 1])\nfig.update_traces(marker=3)\n", "fig.show()"),
+        ("fig = go.Figure()\n", "fig.show()"),
+        ('chart = alt.Chart(3).mark_line().encode(x="a")\n', "chart.show()"),
+        ('picture = Image.open("a.png").resize((3, 3))\n', "picture.show()"),
+        ("", 'cv2.imshow("a", 3)'),
+        ("", "cv2.waitKey(0)"),
+        ("", "cv2.destroyAllWindows()"),
+    ],
+)
+def test_what_other_libraries_show_is_rank_zeros(setup: str, line: str) -> None:
+    before = script(imports=SHOWING, after=f"{setup}{line}\n")
+    assert converted(before).endswith(f"{ON_MAIN}    {line}\n")
+    assert [one.message for one in findings("OUT03", before, Level.APPLIED)] == ["rank 0 shows the picture"]
+    assert findings("NET01", before, Level.ADVICE) == []
+
+
+def test_all_ranks_hear_which_key_was_pressed() -> None:
+    asked = 'while True:\n    if cv2.waitKey(1) & 0xFF == ord("q"):\n        break\n'
+    shared = asked.replace("cv2.waitKey(1)", "rt.call_on_main_process(cv2.waitKey, 1)")
+    assert converted(script(imports=SHOWING, after=asked)).endswith(shared)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "class Own:\n    def show(self):\n        return 1\n\n\nOwn().show()\n",
+        "found = unheard.make()\nfound.show()\n",
+        "fig = go.Figure()\nfig.update_layout(width=3)\nnames = fig.data\n",
+    ],
+)
+def test_what_shows_nothing_stays(lines: str) -> None:
+    assert "is_main_process" not in converted(script(imports=SHOWING, after=lines))
+
+
 WINDOW = "until somebody closes this window"
 
 

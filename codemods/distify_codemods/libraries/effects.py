@@ -16,7 +16,7 @@ INTO_A_HANDLE = functions(Role.INTO_A_HANDLE)
 KEEPS = functions(Role.CHECKPOINT, Role.INTO_A_HANDLE, Role.DATA)
 #: What changes files, and nothing else; or shows something, in a window.
 WRITES = functions(Effect.WRITES)
-SHOWS = functions(Effect.SHOWS)
+SHOWS, SHOWING_METHODS = functions(Effect.SHOWS), methods(Effect.SHOWS)
 #: A window that stays until somebody closes it.
 WAIT_FOR_A_PERSON = ("matplotlib.pyplot.show",)
 #: Other processes: which files they write is not seen.

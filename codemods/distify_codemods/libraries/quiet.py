@@ -8,13 +8,13 @@ from distify_codemods.libraries import computing, downloads, effects, outside, s
 
 _LIBRARIES = (
     *computing.LIBRARIES, *effects.KNOWN,
-    "adabelief_pytorch.", "albumentations.", "apex.", "attr.", "attrs.", "bitsandbytes.", "colorama.",
-    "configargparse.", "cupy.", "datasets.", "dateutil.", "dgl.", "distify_runtime.", "docopt.", "dotenv.",
+    "adabelief_pytorch.", "albumentations.", "altair.", "apex.", "attr.", "attrs.", "bitsandbytes.", "bokeh.",
+    "colorama.", "configargparse.", "cupy.", "datasets.", "dateutil.", "dgl.", "distify_runtime.", "docopt.", "dotenv.",
     "efficientnet_pytorch.", "ema_pytorch.", "evaluate.", "faiss.", "functorch.", "fvcore.", "gensim.", "graphviz.",
     "horovod.", "imgaug.", "jiwer.", "jsonargparse.", "kornia.", "librosa.", "lion_pytorch.", "memory_profiler.",
     "monai.", "networkx.", "nibabel.", "nltk.", "numba.", "optuna.create_study", "optuna.exceptions.",
     "optuna.importance.", "optuna.logging.", "optuna.pruners.", "optuna.samplers.", "optuna.study.", "optuna.trial.",
-    "packaging.", "peft.", "piq.", "pkg_resources.", "polars.",
+    "packaging.", "peft.", "piq.", "pkg_resources.", "plotly.", "polars.",
     "prettytable.", "psutil.", "pyarrow.", "pydantic.", "pydicom.", "pynvml.", "pytorch_metric_learning.",
     "pytorch_msssim.", "pytz.", "rdkit.Chem.MolFromSm", "rouge.", "rouge_score.", "sacrebleu.", "safetensors.",
     "schedulefree.", "segmentation_models_pytorch.", "seqeval.", "shapely.", "simple_parsing.", "SimpleITK.", "six.",

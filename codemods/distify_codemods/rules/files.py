@@ -149,7 +149,7 @@ def _write(context: Context, event: Event) -> bool:
     if file_names.into_a_handle(event):
         return True
     if context.editable(event.module, event.node, "a file is written"):
-        shows = event.kind is Kind.CALL and event.name in effects.SHOWS
+        shows = file_events.shows(event)
         once(context, event, "one window" if shows else "one writer")
         context.applied("rank 0 shows the picture" if shows else "rank 0 writes", event.module, event.node)
         by_name(context, event)

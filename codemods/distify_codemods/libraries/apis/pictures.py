@@ -14,7 +14,12 @@ APIS = (
         "skimage.io.imsave tifffile.imwrite tifffile.imsave", effect=Effect.WRITES, path=0, holds=_PICTURES),
     Api("plotly.io.write_image plotly.io.write_html plotly.io.write_json nibabel.save SimpleITK.WriteImage",
         effect=Effect.WRITES, path=1),
-    Api("matplotlib.pyplot.show matplotlib.pyplot.pause cv2.imshow", effect=_SHOWS, path=UNSEEN),
+    Api("matplotlib.pyplot.show matplotlib.pyplot.pause cv2.imshow cv2.namedWindow cv2.moveWindow cv2.resizeWindow "
+        "cv2.setWindowTitle cv2.destroyWindow cv2.destroyAllWindows cv2.waitKey cv2.waitKeyEx cv2.pollKey "
+        "plotly.io.show plotly.offline.plot plotly.offline.iplot bokeh.io.show bokeh.plotting.show PIL.ImageShow.show",
+        effect=_SHOWS, path=UNSEEN),
+    Api(".show", effect=_SHOWS, path=UNSEEN,
+        of=("plotly.", "altair.", "PIL.", "matplotlib.", "torchvision.transforms.")),
     Api("cv2.VideoWriter imageio.get_writer imageio.v2.get_writer imageio_ffmpeg.write_frames "
         "matplotlib.backends.backend_pdf.PdfPages", Role.WRITER),
     Api("rasterio.open imageio.v3.imopen cv2.FileStorage av.open", Role.STORE),
