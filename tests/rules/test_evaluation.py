@@ -537,6 +537,11 @@ def test_what_an_evaluation_does_is_told_as_it_is(lines: str, part: str, why: st
     [
         ("mask = torch.ones(len(x), 1)\nmask[y > 0] = 0\ntotal += (model(x) * mask).sum()", False),
         ("total += masked(x, y).sum()", False),
+        ("mask = torch.ones(len(x), 1).double().to('cpu')\nmask[y > 0] = 0\ntotal += (model(x) * mask).sum()", False),
+        ("mask = y.clone().contiguous()\nmask[y > 0] = 0\ntotal += (model(x) * mask).sum()", False),
+        ("rows = {}\nrows['out'] = model(x)\ntotal += rows['out'].sum()", False),
+        ("mask = y.contiguous()\nmask[y > 0] = 0\ntotal += (model(x) * mask).sum()", True),
+        ("same = kept.to('cpu')\nsame[0] = 1\ntotal += model(x).sum()", True),
         ("same = kept\nsame[0] = 1\ntotal += model(x).sum()", True),
         ("marked(kept)\ntotal += model(x).sum()", True),
     ],
@@ -560,6 +565,38 @@ kept = torch.zeros(4)
     before = script(loader=LOADER + OTHER, after=loop)
     told = [one.message for one in findings("EVAL01", before, Level.ADVICE)]
     assert any("sets something that outlasts the batch" in one for one in told) is is_told
+    assert ("all_reduce_sum(total)" in converted(before)) is not is_told
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_told"),
+    [
+        ("total += listed(x).sum()", False),
+        ("rows = []\nrows.append(model(x))\ntotal += rows[0].sum()", False),
+        ("rows = kept\nrows.append(n)\ntotal += model(x).sum()", True),
+        ("total += model(x).sum()\nlengthened(kept)", True),
+    ],
+)
+def test_a_list_of_the_turn_is_gone_with_it(lines: str, is_told: bool) -> None:
+    body = indented(indented(f"{lines}\n"))
+    functions = """
+def listed(x):
+    rows = []
+    rows.append(model(x))
+    rows.append(x)
+    return rows[0]
+
+
+def lengthened(rows):
+    rows.append(1)
+
+
+kept, n = [], 1
+"""
+    loop = f"{functions}model.eval()\ntotal = 0\nwith torch.no_grad():\n    for x, y in other:\n{body}print(total)\n"
+    before = script(loader=LOADER + OTHER, after=loop)
+    told = [one.message for one in findings("EVAL01", before, Level.ADVICE)]
+    assert any("keeps something of each batch" in one for one in told) is is_told
     assert ("all_reduce_sum(total)" in converted(before)) is not is_told
 
 

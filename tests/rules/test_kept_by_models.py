@@ -207,6 +207,37 @@ def test_what_is_alike_on_all_ranks_or_gone_with_the_batch(line: str) -> None:
     assert told(forward=line) == (Strategy.SHARDED, [])
 
 
+BETWEEN = "for once in range(1):\n    shown = model(torch.zeros(4, 4))"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rows = []; rows.append(out); out = rows.pop()",
+        "rows = [x]; rows += [out]; out = rows[1]",
+        "rows = dict(); rows['out'] = out; rows[len(rows)] = out.mean(); out = rows['out']",
+        "rows = collections.deque(); rows.appendleft(out); out = rows[0]",
+        "rows = torch.zeros(len(x), 2).float().to(x.device); rows[:, 0::2] = out[:, 1:]; out = out + rows",
+        "rows = torch.zeros_like(out); rows[:, 0] = out[:, 1]; out = out + rows",
+    ],
+)
+def test_what_a_call_makes_is_gone_with_it_wherever_the_model_is_called(line: str) -> None:
+    assert told(forward=line, before=BETWEEN) == (Strategy.SHARDED, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("rows = self.norms", "rows.append(out.norm().item())"),
+        ("rows = self.norms or []", "rows.append(out.norm().item())"),
+        ("rows = self.norms if self.training else []", "rows.append(out.norm().item())"),
+        ("rows = history", "rows += [out.norm().item()]"),
+    ],
+)
+def test_another_name_of_what_lasts(name: str, line: str) -> None:
+    assert told(forward=f"{name}\n        {line}", before=BETWEEN) == (Strategy.SHARED, [line])
+
+
 @pytest.mark.parametrize(
     "lines",
     [

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.decisions import made_anew
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.of_before import (
     ASSIGNMENTS,
@@ -114,7 +115,12 @@ def _put(facts: Facts) -> Iterator[_Write]:
         if holder is None or sink.module.function(sink.node) not in in_models:
             continue
         if _parts_of_one_rank(facts, sink.value):
-            yield _Write(sink.module, sink.node, holder, holder, sink.kind is Sinks.ADDED)
+            place = holder
+            function = sink.module.function(sink.node)
+            if isinstance(holder, cst.Name) and isinstance(function, cst.FunctionDef):
+                # `rows += [x]` sets its own name, and what this stands for has grown
+                place = holder if holder.value in names_of_others(function) else cst.Name(holder.value)
+            yield _Write(sink.module, sink.node, place, holder, sink.kind is Sinks.ADDED)
 
 
 def _logged(facts: Facts) -> Iterator[tuple[Module, cst.CSTNode]]:
@@ -203,6 +209,8 @@ def _outlives(facts: Facts, write: _Write) -> bool:
     """Whether what takes it is there when the batch is gone."""
     if isinstance(write.place, cst.Name) and is_set(write.node, write.place):
         return True  # of a function around, or of the module
+    if isinstance(write.holder, cst.Name) and made_anew.bindings(facts, write.module, write.holder):
+        return False  # each call has one of its own, also where the model is called between passes over the data
     held = [
         obj for one in tree.inwards(write.holder) for obj in facts.value(one).objs if not isinstance(obj, Method)
     ]  # fmt: skip

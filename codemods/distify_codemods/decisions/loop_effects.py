@@ -7,16 +7,15 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods.allocation import Const, Obj
+from distify_codemods.decisions import made_anew
 from distify_codemods.decisions.form_tests import is_of_form
 from distify_codemods.decisions.stand_ins import evaluated
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_of
 from distify_codemods.inside import core
-from distify_codemods.libraries import torch_tensors
 from distify_codemods.libraries.effects import IMPURE, PURE
 from distify_codemods.naming import brief
 from distify_codemods.objects import Bound, External, Function
-from distify_codemods.program import Module
 
 
 def effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
@@ -42,7 +41,8 @@ def _has_an_effect(facts: Facts, event: Event, loop: BatchLoop, models: set[Obj]
     if event.kind is Kind.METHOD:
         own = [obj for obj in event.receiver.objs if not isinstance(obj, Const)]
         of_a_model = event.name == "zero_grad" or any(core(obj) in models for obj in own)
-        return bool(own) and not of_a_model and not _computes(event)
+        puts = event.name in _PUTTING and _is_gone_with_the_turn(facts, event, loop)
+        return bool(own) and not of_a_model and not _computes(event) and not puts
     if event.kind is Kind.TEST:
         return bool(loaders_of(event.value.sources))
     if event.kind is Kind.LEAVE:
@@ -55,25 +55,14 @@ def _has_an_effect(facts: Facts, event: Event, loop: BatchLoop, models: set[Obj]
 
 
 def _is_gone_with_the_turn(facts: Facts, event: Event, loop: BatchLoop) -> bool:
-    """`mask[y > 0] = 0` of a tensor that is made there, in the loop's body or in a function that it calls."""
+    """`mask[y > 0] = 0`, `rows.append(x)` of what is made there, in the loop's body or in a function that it calls."""
     place, module = event.node, event.module
-    if not isinstance(place, cst.Subscript) or not isinstance(place.value, cst.Name):
+    holder = place.value if isinstance(place, cst.Subscript) else event.receiver_node
+    if not isinstance(holder, cst.Name):
         return False
     called = event.here.frame is not loop.event.here.frame
-    made = module.flow(place).reaching(place.value)
-    return bool(made) and all(
-        _makes_a_tensor(facts, module, one) and (called or loop.node in module.enclosing(one)) for one in made
-    )
-
-
-def _makes_a_tensor(facts: Facts, module: Module, bound: cst.CSTNode) -> bool:
-    """Whether a name is bound to one that is made by its sizes."""
-    holders = [module.parents.get(bound)]
-    holders += [module.parents.get(one) for one in holders if isinstance(one, cst.AssignTarget)]
-    value = holders[-1].value if isinstance(holders[-1], cst.Assign) else None
-    made = facts.value(value.func).objs if isinstance(value, cst.Call) else ()
-    names = [str(getattr(obj, "name", "")) for obj in made]
-    return bool(names) and all(map(torch_tensors.makes_by_sizes, names))
+    made = made_anew.bindings(facts, module, holder)
+    return bool(made) and (called or all(loop.node in module.enclosing(one) for one in made))
 
 
 def _may_be_caught(facts: Facts, event: Event) -> bool:
@@ -133,3 +122,5 @@ _COMPUTING = frozenset(
 )
 #: Methods that keep what they are given in a list or a set.
 _KEEPING = frozenset({"append", "extend", "insert", "add"})
+#: Those that change what it holds.
+_PUTTING = _KEEPING | {"pop", "update", "setdefault", "reverse"}

@@ -43,6 +43,8 @@ CONTAINERS = frozenset(
         for name in ("Sequence", "Mapping")
     }
 )
+#: What makes a list, a dictionary or a set that nobody else has.
+NEW_CONTAINERS = frozenset({"builtins.list", "builtins.set", *DICTIONARIES, QUEUE, COUNTER})
 NAMED_TUPLE = "collections.namedtuple"
 TUPLES = ("typing.NamedTuple", NAMED_TUPLE)
 #: Bases that add nothing to a class that derives from them.

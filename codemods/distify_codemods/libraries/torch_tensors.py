@@ -13,6 +13,11 @@ SQUEEZES = frozenset({"torch.squeeze", "numpy.squeeze"})
 ZEROS = ("torch.zeros", "numpy.zeros")
 #: Of sizes, by the last part of their names.
 OF_SIZES = frozenset("zeros ones full empty rand randn randint arange eye normal randperm permutation".split())
+#: Methods that make another tensor, and those that give theirs back, or a copy of it.
+NEW_METHODS = frozenset("new_zeros new_ones new_full new_empty new_tensor clone".split())
+SAME_OR_COPIED = frozenset(
+    "float double half bfloat16 long int short byte bool to type type_as cuda cpu contiguous requires_grad_".split()
+)
 _COMPUTING = ("torch.", "numpy.", "math.")
 #: Of those, what deals out samples, or reads what may be anything.
 _READING = ("torch.utils.data.", "torch.load", "torch.hub", "torch.jit.")
@@ -23,6 +28,12 @@ def makes_by_sizes(name: str) -> bool:
     """Whether it makes a tensor with as many entries as it is told."""
     library, _, own = name.rpartition(".")
     return library in _ARRAYS and own in OF_SIZES
+
+
+def makes_like(name: str) -> bool:
+    """Whether it makes a tensor of the same sizes as another one."""
+    library, _, own = name.rpartition(".")
+    return library in _ARRAYS and own.endswith("_like") and own.removesuffix("_like") in OF_SIZES
 
 
 def computes(name: str) -> bool:
