@@ -38,6 +38,7 @@ class Counter(Obj):
     """The variable of a loop over a range: an epoch or a step."""
 
     loop: cst.For | None = None
+    first: int | None = None  # of the numbers of a list: `list(range(1, x.dim()))` are all dimensions but the first
 
 
 @dataclass(eq=False, repr=False)

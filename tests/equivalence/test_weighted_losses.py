@@ -125,6 +125,10 @@ LOSSES = {
         "scores = model(x)\n            loss = functional.mse_loss(scores, value) + scores.exp().sum() / 50",
     ),
     "sum in a tensor": ("pass", "loss = torch.zeros(1)\n            loss += ((model(x) - value) ** 2).sum() / 9"),
+    "roots of each sample's mean": (
+        "pass",
+        "wrong = (model(x) - value) ** 2\n            loss = wrong.mean(dim=list(range(1, wrong.dim()))).sqrt().mean()",
+    ),
     "inside the model": ("pass", "scores, loss = model(x, kind)"),
 }
 

@@ -152,6 +152,8 @@ def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Att
             along = 0 if receiver.scale is not Scale.TURNED else 1
             return Value(machine.made(Shape, node, along, along=along).alone, Scale.COUNT, forms.counting(receiver))
         return Value(sources=forms.sources_of(receiver))
+    if name == "ndim":
+        return Value(sources=forms.of_its_kind(receiver))  # however many samples there are
     if name == "num_graphs" and receiver.scale is Scale.SAMPLES:  # of a batch of torch_geometric
         return Value(scale=Scale.COUNT, sources=receiver.sources)
     if name == "grad" and receiver.scale in PER_SAMPLE:

@@ -125,9 +125,22 @@ def _batch(machine: Machine, loader: External, place: cst.CSTNode) -> Value:
 
 
 def _count(machine: Machine, place: cst.CSTNode, over: Value = NOTHING) -> Value:
-    counter = machine.made(Counter, place, loop=place if isinstance(place, cst.For) else None)
+    loop = place if isinstance(place, cst.For) else None
+    first = _first_number(machine, over) if loop is None else None
+    told = [] if first is None else [first]
+    counter = machine.made(Counter, place, *told, loop=loop, first=first)
     moving = [counter] if machine.cutting is not None or machine.evidence else []
     return pairing.numbered(machine, over, Value(counter.alone, over.scale, over.sources | moving), place)
+
+
+def _first_number(machine: Machine, over: Value) -> int | None:
+    """`1` of `range(1, x.dim())`, which goes upwards from there."""
+    only = over.single()
+    call = only.site if isinstance(only, External) and only.name == python.RANGE else None
+    if not isinstance(call, cst.Call) or len(call.args) != 2 or any(one.star for one in call.args):
+        return None
+    begins = machine.values.get(call.args[0].value, NOTHING).constant()
+    return begins if isinstance(begins, int) and not isinstance(begins, bool) else None
 
 
 def _passed(machine: Machine, obj: Passing, place: cst.CSTNode, part: str, whole: Value) -> Value:

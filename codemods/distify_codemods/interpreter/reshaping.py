@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from distify_codemods.interpreter import holding, scales, sizes
 from distify_codemods.objects import Arguments, Sequence
-from distify_codemods.origins import Alone
+from distify_codemods.origins import Alone, Counter
 from distify_codemods.scale import LOST, PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value
 
@@ -262,11 +262,19 @@ def _place(value: Value) -> object:
     """The dimension that is named; of several, one that is not the first, if they are others."""
     only = value.single()
     if not isinstance(only, Sequence) or only.items is None:
-        return value.constant()
+        upwards = _upwards_from(only) if isinstance(only, Sequence) and not value.open else None
+        return value.constant() if upwards is None else upwards
     places = [item.constant() for item in only.items]
     if 0 in places:
         return 0 if len(places) == 1 else None
     return places[0] if places and all(isinstance(place, int) for place in places) else None
+
+
+def _upwards_from(numbers: Sequence) -> int | None:
+    """`1` of `list(range(1, x.dim()))`: where the numbers begin, if none of them is the first dimension's."""
+    counted = numbers.element if numbers.element is not None and not numbers.element.open else NOTHING
+    only = counted.single()
+    return only.first if isinstance(only, Counter) and only.first else None
 
 
 def _is_none(value: Value) -> bool:

@@ -162,6 +162,11 @@ def _numbers(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CS
     return Value(scale=counted[tensor.scale], sources=forms.counting(tensor))
 
 
+def _dimensions(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`x.dim()`: as many, however many samples there are."""
+    return Value(sources=forms.of_its_kind(tensor))
+
+
 def _compared(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     value = scales.compared(tensor, arguments.first)
     if value.mask or name not in _ORDERS:
@@ -267,6 +272,8 @@ _OF_ANYTHING: dict[str, Callable[[Machine, Value, Arguments, cst.CSTNode], Value
     "shape": _size,
     "numel": _numbers,
     "nelement": _numbers,
+    "dim": _dimensions,
+    "ndimension": _dimensions,
 }
 #: Where any of what they are given has to do with a batch; None: as it is with methods that are not known.
 _OF_BATCHES: dict[str, Callable[[Machine, str, Value, Arguments, cst.CSTNode], Value | None]] = {
