@@ -172,6 +172,7 @@ class Padded(Obj):
     """As a source: samples were made as long as the longest of their batch; `packed`: how long each was, goes along."""
 
     packed: bool = False
+    mixed: bool = False  # what was filled in is in other entries by now, also once these are packed
 
 
 class Listed(Obj):

@@ -185,6 +185,41 @@ def test_what_is_not_packed_may_depend_on_the_padding() -> None:
     assert message.startswith("its `collate_fn` may pad each rank's share to another length, and what the loss is made")
 
 
+@pytest.mark.parametrize(
+    ("loss", "labels"),
+    [
+        ("nn.functional.binary_cross_entropy_with_logits(model(x, lengths).squeeze(1), y)", ""),
+        ("nn.functional.mse_loss(model(x, lengths).view(-1), y.view(-1))", ""),
+        ("nn.BCEWithLogitsLoss()(model(x, lengths), target=y.unsqueeze(1))", ""),
+        ("nn.functional.mse_loss(model(x, lengths), y.unsqueeze(1).expand(-1, x.size(1)))", "a mean over all entries"),
+        ("nn.functional.mse_loss(model(x, lengths), x[:, :, 0])", "a mean over all entries"),
+        ("(model(x, lengths) - y).pow(2).mean()", "a mean over all entries"),
+    ],
+)
+def test_a_value_for_each_sample_is_no_padded_entry(loss: str, labels: str) -> None:
+    loop = BY_SAMPLE.replace("nn.functional.cross_entropy(model(x, lengths), y)", loss)
+    told = messages(PACKED, model=READER.format(after="return self.out(last[-1])[:, :1]"), loop=loop)
+    assert [labels in one for one in told] == [True] * bool(labels)
+
+
+@pytest.mark.parametrize(
+    ("layer", "passes", "is_mixed"),
+    [
+        ("nn.BatchNorm1d(4)", "x = self.layer(x.transpose(1, 2)).transpose(1, 2)", True),
+        ("nn.Sequential(nn.Linear(4, 4), nn.Conv1d(4, 4, 3, padding=1))", "x = self.layer(x)", True),
+        ("nn.GRU(4, 2, batch_first=True, bidirectional=True)", "x, _ = self.layer(x)", True),
+        ("nn.Sequential(nn.Linear(4, 4), nn.PReLU(), nn.Dropout(0.1))", "x = self.layer(x)", False),
+        ("nn.LayerNorm(4)", "x = self.layer(x)", False),
+    ],
+)
+def test_what_a_layer_mixes_before_it_is_packed(layer: str, passes: str, is_mixed: bool) -> None:
+    model = READER.format(after="return self.out(last[-1])")
+    model = model.replace("x = pack", f"{passes}\n        x = pack", 1)
+    model = model.replace("self.out =", f"self.layer = {layer}\n        self.out =")
+    told = messages(PACKED, model=model, loop=BY_SAMPLE)
+    assert ["how far a sample is padded" in one for one in told] == [True] * is_mixed
+
+
 # ---- what is drawn at each step of time
 
 WALK = """

@@ -12,6 +12,7 @@ from distify_codemods.decisions.base import Link, made_at
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.inside import core
 from distify_codemods.interpreter import collated
+from distify_codemods.libraries import torch_losses
 from distify_codemods.libraries.torch_data import ITERATORS, LOADERS
 from distify_codemods.naming import brief
 from distify_codemods.objects import External
@@ -82,27 +83,33 @@ def _of(facts: Facts, loader: Loader, marks: Callable[[Facts, type[Obj]], Sequen
             *place,
             "its `collate_fn` may pad each rank's share to another length, and what the loss is made of may depend on "
             "how far a sample is padded",
-            "what is packed with its lengths (`pack_padded_sequence`) does not",
+            "what is packed with its lengths (`pack_padded_sequence`) does not, if no layer has mixed entries before",
         )  # fmt: skip
 
 
 def _is_by_sample(facts: Facts, node: cst.CSTNode) -> bool:
-    """`cross_entropy(outputs, labels)`, with what the model returns as it is, and one label for each sample."""
+    """`cross_entropy(outputs, labels)`, with what the model returns as it is, and one label for each sample.
+
+    Or `mse_loss(outputs, values)`: each value is compared with one entry, and a sample has as many values as another.
+    """
     if not isinstance(node, cst.Call):
         return False
     names = {obj.name for obj in facts.value(node.func).objs if isinstance(obj, External)}
     names |= {getattr(obj, "name", "") for obj in facts.value(node.func).objs}
-    known = bool(names) and all(name.rsplit(".", 1)[-1] in _BY_SAMPLE for name in names)
+    of_samples = bool(names) and all(name.rsplit(".", 1)[-1] in _BY_SAMPLE for name in names)
     formed = any(isinstance(one, cst.Attribute) and one.attr.value in _FLATTENING for one in tree.walk(node))
-    return known and not formed and (_padded_targets(facts, node) == [] or _is_of_lengths(names))
+    known = (of_samples and not formed) or (bool(names) and all(map(torch_losses.compares_entries, names)))
+    return known and (_padded_targets(facts, node) == [] or _is_of_lengths(names))
 
 
 def _is_of_lengths(names: set[str]) -> bool:
     return all(name.rsplit(".", 1)[-1] in _OF_LENGTHS for name in names)
 
 
-def _padded_targets(facts: Facts, call: cst.Call) -> list[Obj]:
+def _padded_targets(facts: Facts, call: cst.Call) -> list[Obj | str]:
     targets = [one.value for place, one in enumerate(call.args) if place == 1 or _named(one) == "target"]
+    if not targets:
+        return [*facts.value(call).sources]  # `criterion(*both)`
     return [one for target in targets for one in facts.value(target).sources if isinstance(one, Padded)]
 
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Const, Obj, Ref
+from distify_codemods.inside import contained, core
 from distify_codemods.interpreter import collate_functions, holding, nested
 from distify_codemods.interpreter.collate_forms import UNKNOWN, Form, Kind, either
 from distify_codemods.libraries import collating as table
-from distify_codemods.libraries import graphs, torch_data, torch_losses
+from distify_codemods.libraries import graphs, torch_data, torch_losses, torch_nn
 from distify_codemods.objects import Arguments, External, Mapping, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import PART, Listed, Padded
@@ -99,11 +100,27 @@ def _value(machine: Machine, form: Form, loader: External, plain: Value, is_part
 
 
 def packed(machine: Machine, callee: Value, value: Value, node: cst.Call) -> Value:
-    """What a function of torch returned: padded samples with their lengths are what they were; unpacked, padded."""
+    """What a function of torch returned: padded samples with their lengths are what they were; unpacked, padded.
+
+    But for what a layer has mixed with that before, as a mean over all frames.
+    """
     names = {obj.name.rsplit(".", 1)[-1] for obj in callee.objs if isinstance(obj, Ref)}
     if names == {"pack_padded_sequence"}:
-        return _told(machine, value, True, node)
-    return _told(machine, value, False, node) if names == {"pad_packed_sequence"} else value
+        return _told(machine, value, _PACKED, node)
+    if names == {"pad_packed_sequence"}:
+        return _told(machine, value, _UNPACKED, node)
+    return _told(machine, value, _MIXED, node) if any(map(_mixes, callee.objs)) else value
+
+
+def _mixes(obj: Obj) -> bool:
+    """Whether it is a layer of torch that does not take each entry, or those along the last dimension, by itself."""
+    made = core(obj)
+    if not isinstance(made, External):
+        return False
+    if made.name in torch_nn.CONTAINERS:
+        inside = made.arguments.all() if made.arguments is not None else []
+        return any(_mixes(one) for value in inside for one in contained(value) if one is not made)
+    return torch_nn.mixes_entries(made.name)
 
 
 def of_graphs(machine: Machine, value: Value, node: cst.Call, callee: Value) -> Value:
@@ -148,15 +165,20 @@ def _is_named(argument: cst.Arg, names: tuple[str, ...]) -> bool:
     return argument.keyword is not None and argument.keyword.value in names
 
 
-def _told(machine: Machine, value: Value, lengths: bool, node: cst.CSTNode) -> Value:
+_PACKED, _UNPACKED, _MIXED = "packed", "unpacked", "mixed"
+
+
+def _told(machine: Machine, value: Value, how: str, node: cst.CSTNode) -> Value:
     """`value` and each part of it, with marks that say so."""
-    sources = Ordered(
-        machine.made(Padded, one.site, "packed", lengths, packed=lengths) if isinstance(one, Padded) else one
-        for one in value.sources
-    )
-    how = "packed" if lengths else "unpacked"
-    objs = holding.mapped(machine, value, node, how, lambda one: _told(machine, one, lengths, node))
+    sources = Ordered(_marked(machine, one, how) if isinstance(one, Padded) else one for one in value.sources)
+    objs = holding.mapped(machine, value, node, how, lambda one: _told(machine, one, how, node))
     return replace(value, objs=objs, sources=sources)
+
+
+def _marked(machine: Machine, mark: Padded, how: str) -> Padded:
+    if mark.mixed or (how == _MIXED and mark.packed):
+        return mark
+    return machine.made(Padded, mark.site, _PACKED, how, packed=how == _PACKED, mixed=how == _MIXED)
 
 
 def besides(own: Ordered[Obj | str], every: Ordered[Obj | str]) -> Ordered[Obj | str]:

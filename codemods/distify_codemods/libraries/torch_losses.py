@@ -67,6 +67,12 @@ def of_class(name: str) -> Loss | None:
     return CLASSES.get(name.rsplit(".", 1)[-1]) if name.startswith(torch_nn.OWN) else _OF_OTHERS.get(name)
 
 
+def compares_entries(name: str) -> bool:
+    """Whether this is a loss, by its full name, that compares each entry with one of the same place."""
+    known = of_class(name) or FUNCTIONS.get(name.rsplit(".", 1)[-1])
+    return name.startswith(torch_nn.OWN) and known is not None and known.function in BY_ENTRY
+
+
 def takes_reduction(name: str) -> bool:
     """Whether this is a loss, a class or a function, by its full name, whose mean is that of its entries."""
     known = of_class(name) or FUNCTIONS.get(name.rsplit(".", 1)[-1])

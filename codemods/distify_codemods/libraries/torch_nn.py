@@ -77,6 +77,8 @@ BESIDE = frozenset(
     ReLU6 RReLU LeakyReLU ELU SELU CELU GELU SiLU Mish Sigmoid LogSigmoid Tanh Hardtanh Hardsigmoid Hardswish
     Hardshrink Softshrink Tanhshrink Softplus Softsign Threshold Softmax LogSoftmax Softmin GLU""".split()
 )
+#: How the names of others begin that take each entry by itself.
+_BY_ENTRY = ("Dropout", "PReLU", "Flatten", "Unflatten")
 #: How the names of modules begin whose output has as many dimensions as what they are given.
 _KEEPING = (
     "Conv", "BatchNorm", "GroupNorm", "InstanceNorm", "Dropout", "MaxPool", "AvgPool", "Adaptive", "Upsample", "PReLU",
@@ -144,6 +146,12 @@ def dims_of(name: str, given: int) -> int:
     """How many dimensions the output of a module has at least, given something that has so many."""
     kept = name in BESIDE or name.removeprefix(OWN).startswith(_KEEPING)
     return max(_DIMS.get(name, 0), given if kept else 0)
+
+
+def mixes_entries(name: str) -> bool:
+    """Whether it is a layer, and does not take each entry, or those along the last dimension, by itself."""
+    by_itself = name in BESIDE or name.removeprefix(OWN).startswith(_BY_ENTRY)
+    return has_a_forward(name) and not by_itself and not is_loss(name)
 
 
 def has_a_forward(name: str) -> bool:
