@@ -139,6 +139,17 @@ def test_training_that_is_turned_off_is_named(off: str) -> None:
     assert said.place.line == line_of(before, "if MORE")
 
 
+@pytest.mark.parametrize("used", ["step(model, x, n)\n", ""])
+def test_a_test_in_what_is_called_from_there_is_not_named(used: str) -> None:
+    """It is decided by the number of a turn, wherever the function is called from."""
+    step = "def step(net, x, n):\n    if n % EVERY == 0 or n == EVERY - 1:\n        net(x).sum().backward()\n\n\n"
+    loop = LOOP.replace("for x, y in loader", "for n, (x, y) in enumerate(loader)")
+    off = indented(f"{used}if MORE:\n    step(model, x, n)\n", "        ")
+    before = script(setup=f"MORE = False\nEVERY = 3\n{step}", loop=loop + off)
+    said = [one.message for one in findings("OTHER01", before, Level.ADVICE)]
+    assert [one.partition(",")[0] for one in said] == ["`MORE` is decided by a constant"]
+
+
 def test_figures_of_an_evaluation_that_are_turned_off_are_no_training() -> None:
     evaluation = (
         "for x, y in DataLoader(data, batch_size=4):\n    out = model(x).detach()\n    if MORE:\n"

@@ -55,6 +55,7 @@ class Record:
     def __init__(self) -> None:
         self.taken: set[tuple[cst.CSTNode, str]] = set()
         self.left_out: dict[tuple[cst.CSTNode, str, object], LeftOut] = {}
+        self.turned_off: set[tuple[cst.CSTNode, str]] = set()  # those that were run at the end
         self.order: Order = ()
         self.result: Run | None = None
         self.brought: dict[cst.If, list[Module]] = {}  # what is imported in no other place than such an arm
@@ -115,6 +116,7 @@ def _extended(run: Run) -> Run:
     ]:
         done |= machine.record.left_out.keys()
         for one in waiting[:_MOST_ARMS]:
+            machine.record.turned_off.add((one.node, one.arm))
             for number, event in enumerate(_run_arm(machine, one)):
                 event.unused = True
                 nodes.add(event.node)

@@ -112,11 +112,12 @@ def _turned_off(context: Context) -> bool:
     """Training and figures where a constant of the script does not let it come: decisions have not seen them."""
     places: dict[cst.If, Module] = {}
     trains: set[cst.If] = set()
-    is_set = cache(partial(_is_set, context))
+    is_set, turned_off = cache(partial(_is_set, context)), context.facts.run.machine.record.turned_off
     for event in context.facts.run.events:
         if event.unused and _is_of_training(event):
             for here in event.here.up():
-                if isinstance(here.node, cst.If) and here.node.test not in context.facts.run.unused:
+                left_out = (here.node, here.arm) in turned_off  # and no test in a function that is called from there
+                if isinstance(here.node, cst.If) and left_out and here.node.test not in context.facts.run.unused:
                     if is_set(here.node.test):
                         places.setdefault(here.node, here.frame.module)
                         trains |= {here.node} if _is_made(event) or context.facts.in_training(event) else set()
