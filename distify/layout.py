@@ -10,7 +10,7 @@ from distify_codemods import Conversion
 
 from distify.errors import DistifyError
 from distify.files import Write, content
-from distify.folders import files_below, folders_below
+from distify.folders import files_to_copy, folders_to_copy
 from distify.resolver import LocalModules
 
 #: What is larger is linked into a copy instead of copied: data, as a rule.
@@ -51,8 +51,8 @@ def in_place(conversion: Conversion, script: str) -> Layout:
 def copied(conversion: Conversion, script: str, folder: str, modules: LocalModules, force: bool) -> Layout:
     """The project in another folder: what the script reaches, converted or not, and what lies beside it.
 
-    Caches, hidden files, version control and environments stay behind. Links stay links. What is larger than
-    MOST_COPIED below one name of the topmost folder is linked. Other files that the copy has already are left.
+    Caches, hidden files beside code, version control and environments stay behind. Links stay links. What is larger
+    than MOST_COPIED below one name of the topmost folder is linked. Other files that the copy has already are left.
     """
     own = modules.project
     reached = {os.path.abspath(script), *modules.found}
@@ -80,7 +80,7 @@ def _others(own: str, root: str, folder: str, reached: set[str]) -> tuple[list[W
     writes: list[Write] = []
     linked, size = [], 0
     tops: dict[str, list[str]] = {}
-    for path in files_below(own):
+    for path in files_to_copy(own):
         if path not in reached and not _stays_behind(path, folder):
             tops.setdefault(os.path.relpath(path, own).split(os.sep)[0], []).append(path)
     for name, paths in tops.items():
@@ -101,7 +101,7 @@ def _others(own: str, root: str, folder: str, reached: set[str]) -> tuple[list[W
 
 def _folders(own: str, root: str, folder: str) -> Iterator[str]:
     """Where a script may mean to write: also those in which there is nothing, or what only holds their place."""
-    for path in folders_below(own):
+    for path in folders_to_copy(own):
         if not _is_in(path, folder):
             yield os.path.join(folder, os.path.relpath(path, root))
 
@@ -115,7 +115,7 @@ def _above(path: str) -> Iterator[str]:
 def _stays_behind(path: str, folder: str) -> bool:
     name = os.path.basename(path)
     compiled = name.endswith((".pyc", ".pyo"))
-    return name.startswith(".") or compiled or _is_in(path, folder) or not _is_ordinary(path)
+    return compiled or _is_in(path, folder) or not _is_ordinary(path)
 
 
 def _is_in(path: str, folder: str) -> bool:

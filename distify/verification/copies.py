@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distify.errors import DistifyError
-from distify.folders import is_left_out
+from distify.folders import goes_along
 from distify.layout import MOST_COPIED
 from distify.notebooks import is_notebook
 from distify.verification.pairs import Pair
@@ -59,7 +59,7 @@ def _copied(pair: Pair, folder: Path, script: str, texts: dict[str, bytes]) -> C
     try:
         for path in sorted(reached):
             _write(path, target if path == script else _place(path, project, folder), texts.get(path))
-        _bring(project, folder, reached)
+        _bring(project, folder, reached, project)
     except OSError as error:
         raise DistifyError(f"{project}: cannot be copied for the runs: {error.strerror} ({error.filename})") from None
     here = os.getcwd()
@@ -78,7 +78,7 @@ def _copied(pair: Pair, folder: Path, script: str, texts: dict[str, bytes]) -> C
     return Copy(folder, workdir, target, ("-m", module), (str(root), *mapped))
 
 
-def _bring(source: str, target: Path, reached: set[str]) -> None:
+def _bring(source: str, target: Path, reached: set[str], project: str) -> None:
     """What else is in a folder of the project, the twins of a conversion that is there among it.
 
     What is large is linked, and guarded while the scripts run.
@@ -87,16 +87,20 @@ def _bring(source: str, target: Path, reached: set[str]) -> None:
     for entry in sorted(os.scandir(source), key=lambda one: one.name):
         to = target / entry.name
         there = os.path.lexists(to) and not (to.is_dir() and entry.is_dir())  # with what is reached in it
-        if entry.path in reached or entry.name.startswith(".") or there:
+        if entry.path in reached or there:
             continue
         leads_there = any(_is_below(one, entry.path) for one in reached)  # by a link, too: to its own folder, maybe
+        if not goes_along(entry.path, project) and (entry.name.startswith(".") or not leads_there):
+            continue
         if entry.is_symlink() and not leads_there:
             os.symlink(os.path.realpath(entry.path), to)
         elif entry.is_dir():
             if leads_there:
-                _bring(entry.path, to, reached)
-            elif not is_left_out(entry.path):
-                os.symlink(entry.path, to) if _is_large(entry.path) else _bring(entry.path, to, reached)
+                _bring(entry.path, to, reached, project)
+            elif _is_large(entry.path):
+                os.symlink(entry.path, to)
+            else:
+                _bring(entry.path, to, reached, project)
         elif entry.is_file():
             os.symlink(entry.path, to) if entry.stat().st_size > MOST_COPIED else shutil.copyfile(entry.path, to)
 

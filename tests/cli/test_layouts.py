@@ -275,6 +275,20 @@ def test_a_copy_holds_the_project(distify: CommandLine, project: Path) -> None:
     assert (ended.code, ended.err) == (0, "out is there already, and up to date\n")
 
 
+def test_folders_of_data_go_along_whole(distify: CommandLine, project: Path) -> None:
+    """Stores keep what is in them in hidden files; what belongs to tools and secrets stays behind, wherever it lies."""
+    whole = ["x.zarr/.zgroup", "x.zarr/0/.zarray", "x.zarr/0/0.0", "saved/.metadata", "sets/a/.parts/x", "sets/a/b.bin"]
+    left = ["sets/.git/HEAD", "sets/.env", "sets/.DS_Store", "sets/.cache/x", "sets/.venv/lib/a.so", "sets/.gitkeep"]
+    beside_code = ["pkg/.hidden", ".hidden", ".store/x.bin", "more/prepare.py", "more/.hidden"]
+    write(project, dict.fromkeys([*whole, *left, *beside_code], b""))
+    ended = distify("convert", "train.py", "--yes", "-o", "out/")
+    assert ended.code == 0
+    assert "7 other files (0.0 MB) copied along\n" in ended.err
+    copy = {name[4:] for name in files(project) if name.startswith("out/")}
+    assert copy == {*PROJECT, *whole, "more/prepare.py"}
+    assert distify("convert", "train.py", "--yes", "-o", "out").err == "out is there already, and up to date\n"
+
+
 def test_a_copy_has_the_folders_that_a_script_writes_into(distify: CommandLine, project: Path) -> None:
     """Where nothing is in them yet, or a hidden file that keeps their place."""
     write(project, {"runs/.gitkeep": b"", "__pycache__/a.pyc": b"", "venv/pyvenv.cfg": b"", "data/big.txt": b"1\n"})
