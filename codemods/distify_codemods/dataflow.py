@@ -136,6 +136,13 @@ class Flow:
         start = self._graph.before[statement] if statement is not None else self._graph.end
         return self._graph.start in _along([start], name, _previous, [self._graph.after[one] for one in past])
 
+    def set_before(self, statement: cst.CSTNode, name: str, after: bool = False) -> set[cst.CSTNode]:
+        """What may have set a name, or `self.net`, when control comes to a statement, or leaves it: the scope itself
+        where it may be as that found it."""
+        reached = set(_along([(self._graph.after if after else self._graph.before)[statement]], name, _previous))
+        found = {one.node for one in reached if one.sets and one.name == name}
+        return found | {self._graph.start.node} if self._graph.start in reached else found
+
     def set_between(self, first: cst.CSTNode, last: cst.CSTNode) -> set[str]:
         """The names, and attributes like `self.net`, that may be set from a statement on, before another one begins."""
         turns = self._graph.turns.values()

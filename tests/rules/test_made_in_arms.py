@@ -114,3 +114,105 @@ def test_a_model_that_only_some_runs_train_is_wrapped_where_they_do() -> None:
     after = converted(script(model=model, optimizer="", loop=ONLY_SOME))
     assert lines_with("model", after) == []
     assert lines_with("net", after) == [(4, WRAPPED.format("net"))]
+
+
+KEPT = """\
+import sys
+
+
+class Training:
+    def __init__(self, kind, device="cpu"):
+{made}{rest}
+    def train(self):
+        for x, y in loader:
+            loss = nn.functional.mse_loss(self.net(x), y)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+
+Training(sys.argv[1]).train()
+"""
+OPTIMIZED = "self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)"
+LINE = WRAPPED.format("self.net")
+IFS = """\
+if kind == "a":
+    self.net = nn.Linear(4, 1)
+if kind == "b":
+    self.net = nn.Linear(4, 1, bias=False)
+"""
+ELSE = IFS.replace('if kind == "b":', "else:")
+ELIF = IFS.replace('\nif kind == "b":', '\nelif kind == "b":')
+ATTEMPT = """\
+try:
+    self.net = nn.Linear(4, int(kind))
+except ValueError:
+    self.net = nn.Linear(4, 1)
+"""
+MATCH = """\
+match kind:
+    case "a":
+        self.net = nn.Linear(4, 1)
+    case _:
+        self.net = nn.Linear(4, 1, bias=False)
+"""
+ONE_LATER = """\
+self.net = nn.Linear(4, 1)
+if kind == "b":
+    self.net = nn.Linear(4, 1, bias=False)
+"""
+MOVED = ELSE + "self.net.to(device)\n"
+
+
+def kept(made: str, rest: str = OPTIMIZED) -> str:
+    lines = [line and f"        {line}" for line in (made + rest).splitlines()]
+    return script(model="", optimizer="", loop=KEPT.format(made="\n".join(lines), rest="\n"))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        IFS, ELSE, ELIF, ATTEMPT, MATCH, ONE_LATER, MOVED, "self.net = None\n" + IFS,
+        ELIF + "else:\n    raise ValueError(kind)\n", IFS.replace(":\n    ", ": "),
+    ],
+    ids=["ifs", "else", "elif", "try", "match", "later", "moved", "none", "raise", "one line"],
+)  # fmt: skip
+def test_an_attribute_is_wrapped_behind_all_places_where_it_is_made(made: str) -> None:
+    found = converted(kept(made))
+    assert lines_with("self.net", found) == [(8, LINE)]
+    assert f"        {LINE}\n        {OPTIMIZED}\n" in found
+
+
+@pytest.mark.parametrize(
+    ("made", "rest"),
+    [
+        (ELIF, "if self.has_one():\n    " + OPTIMIZED),
+        (ELIF + "else:\n    self.net = None\n", "if self.net is not None:\n    " + OPTIMIZED),
+        (IFS, "if kind not in ('a', 'b'):\n    return\n" + OPTIMIZED),
+    ],
+    ids=["elif", "none", "returned"],
+)
+def test_where_a_run_may_come_by_without_one_it_is_wrapped_in_each_arm(made: str, rest: str) -> None:
+    assert lines_with("self.net", converted(kept(made, rest))) == [(12, LINE), (12, LINE)]
+
+
+@pytest.mark.parametrize(
+    ("made", "depth"),
+    [
+        ("self.net = nn.Linear(4, 1)\n", 8),
+        ('if kind == "a":\n    self.net = nn.Linear(4, 1)\n', 12),
+        ('if kind == "a":\n    self.net = nn.Linear(4, 1)\nelse:\n    self.net = None\n', 12),
+        ('self.net = nn.Linear(4, 1)\nif kind == "b":\n    self.net = nn.DataParallel(self.net)\n', 8),
+    ],
+)
+def test_an_attribute_that_one_place_makes_is_wrapped_there(made: str, depth: int) -> None:
+    rest = OPTIMIZED if depth == 8 else "if self.net is not None:\n    " + OPTIMIZED
+    assert lines_with("self.net", converted(kept(made, rest))) == [(depth, LINE)]
+
+
+def test_arms_that_are_taken_by_different_callers_have_one_line() -> None:
+    chosen = 'trained = Training("a") if data else Training("b")\ntrained.train()'
+    made = kept(ELSE).replace("Training(sys.argv[1]).train()", chosen)
+    assert lines_with("self.net", converted(made)) == [(8, LINE)]
+    shared = converted(made, Options(strategy="shared"))
+    assert {line for _, line in lines_with("self.net", shared)} == {"rt.data_parallel(self.net)"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from enum import Enum
 from typing import TypeVar
@@ -173,17 +173,42 @@ _Line = TypeVar("_Line", bound=BuildingLine)
 
 
 def merged(lines: Iterable[_Line]) -> tuple[_Line, ...]:
-    """Models that share a variable have one line, behind the last thing that is done to any of them."""
-    found: dict[tuple[str, cst.CSTNode], _Line] = {}
+    """Models that share a variable have one line, behind the last thing that is done to any of them; those that are
+    made in two arms, of which a run takes one, have a line in each."""
+    found: list[_Line] = []
     for one in lines:
-        key = one.target, one.module.lines_around(one.statement)
-        known = found.get(key, one)
-        if known is not one:
-            behind = one.module.flow(known.statement).follows(known.statement, one.statement, turns=False)
-            models, sync = (*known.models, *one.models), known.sync_batchnorm or one.sync_batchnorm
-            one = replace(one if behind else known, models=models, sync_batchnorm=sync)
-        found[key] = one
-    return tuple(found.values())
+        for place, known in enumerate(found):
+            if (both := _behind_both(known, one)) is not None:
+                models, sync = (*known.models, *one.models), known.sync_batchnorm or one.sync_batchnorm
+                found[place] = replace(both, models=models, sync_batchnorm=sync)
+                break
+        else:
+            found.append(one)
+    return tuple(found)
+
+
+def _behind_both(one: _Line, other: _Line) -> _Line | None:
+    """The one of two lines for a name that is come to behind the other, in the block that both are in."""
+    if one.target != other.target or one.module is not other.module:
+        return None
+    for outer, inner in ((one, other), (other, one)):
+        within = dict(lines_to(inner.module, inner.statement)).get(one.module.parents[outer.statement])
+        if within is not None:
+            inner = replace(inner, statement=within, after=inner.after or within is not inner.statement)
+            behind = one.module.flow(outer.statement).follows(outer.statement, within, turns=False)
+            return inner if behind else outer
+    return None
+
+
+def lines_to(module: Module, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+    """The blocks around a node in its function, innermost first, each with the statement in it."""
+    part = node
+    for around in module.enclosing(node):
+        if isinstance(around, (cst.IndentedBlock, cst.Module)):
+            yield around, part
+        if isinstance(around, (cst.FunctionDef, cst.Lambda)):
+            return
+        part = around
 
 
 def made_at(obj: Obj) -> tuple[Module, cst.CSTNode]:

@@ -16,7 +16,13 @@ from distify_codemods.decisions.names import bound_by
 from distify_codemods.decisions.past_the_wrap import parts_that_are_kept, training_forwards
 from distify_codemods.decisions.several import reaches_all
 from distify_codemods.decisions.touching import touching_of
-from distify_codemods.decisions.wrapping import after_last, frames_around_training, has_name, with_batchnorm
+from distify_codemods.decisions.wrapping import (
+    after_last,
+    frames_around_training,
+    has_name,
+    where_it_is_kept,
+    with_batchnorm,
+)
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.frames import Frame
@@ -36,11 +42,22 @@ def decide_broadcasts(facts: Facts, unwrapped: Iterable[Unwrapped]) -> tuple[tup
         if place is None and optimizer is not None and model not in normalised:
             by_optimizer = places_of(facts, model, optimizer.obj, anchor, False)
             place = next((replace(one, by_optimizer=True) for one in by_optimizer), None)
+        place = place or next(_where_it_is_kept(facts, model, anchor, model in normalised), None)
         if place is None:
             blocked.append(_nowhere(facts, model))
         else:
             found.append(place)
     return (*merged(found), *_anew(facts, models)), blocked
+
+
+def _where_it_is_kept(facts: Facts, model: Obj, anchor: Event, sync: bool) -> Iterator[Broadcast]:
+    """Behind all places where an attribute is given the model, or in the arm that makes it: all that is done to it
+    has to be done there."""
+    touching = touching_of(facts.with_unused).before(model, anchor)
+    last = {here.node for here in touching[-1].here.up()} if touching else set()
+    for wrap in where_it_is_kept(facts, model, anchor, touching, sync):
+        if wrap.statement in last:
+            yield Broadcast(wrap.target, wrap.module, wrap.statement, wrap.after, (model,), sync)
 
 
 def first_use(facts: Facts, model: Obj) -> Event:

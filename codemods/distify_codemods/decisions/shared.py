@@ -151,9 +151,17 @@ def _when_kept(facts: Facts, one: Called, called: set[Obj]) -> Iterator[SharedPa
     """`self.net = net`, `self.net = build(settings)`: whichever of several is kept there is shared."""
     for event in facts.of_kind(Kind.STORE):
         several = {core(obj) for obj in event.value.objs}
-        holds = one.held in several and several <= called and event.dominates(one.first)
-        if holds and isinstance(event.node, cst.Attribute) and tree.is_plain(event.node):
+        holds = one.held in several and several <= called
+        kept = holds and (event.dominates(one.first) or _is_made_there(event, one.held))
+        if kept and isinstance(event.node, cst.Attribute) and tree.is_plain(event.node):
             yield _after(event, tree.code_of(event.node), one)
+
+
+def _is_made_there(store: Event, held: Obj) -> bool:
+    """Whether it is kept by the statement that makes it, or calls what does, in whichever arm."""
+    statement = store.module.statement(store.node)
+    inside = set(tree.walk(statement)) if isinstance(statement, cst.SimpleStatementLine) else set()
+    return any(step in inside for step in (*held.context, held.site))
 
 
 def _when_made(facts: Facts, one: Called) -> Iterator[SharedPass]:

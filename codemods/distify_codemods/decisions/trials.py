@@ -18,10 +18,10 @@ from distify_codemods.facts import Facts, dealt_by, follow
 from distify_codemods.inside import core
 from distify_codemods.interpreter import Hooks, Machine, Trial
 from distify_codemods.objects import External, Instance, Wrapped
-from distify_codemods.ordered import Ordered
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE, Share
 from distify_codemods.records import dataclass
-from distify_codemods.values import Value
+from distify_codemods.values import Value, join
 
 
 def with_sums(facts: Facts, wraps: tuple[Wrap, ...]) -> Facts:
@@ -197,7 +197,10 @@ class _Wrapping:
         for obj in machine.evaluate(self.attribute.value).objs:
             known = obj.attributes.get(self.attribute.attr.value)
             if known is not None:
-                obj.attributes[self.attribute.attr.value] = self._wrapped(machine, known)
+                gone, past = _kept_elsewhere(machine, obj, self.attribute.attr.value)
+                wrapped = self._wrapped(machine, known.of(Ordered(one for one in known.objs if core(one) not in gone)))
+                bare = Ordered(one for one in known.objs if core(one) in gone | past)
+                obj.attributes[self.attribute.attr.value] = join(wrapped, known.of(bare)) if bare else wrapped
 
     def _wrapped(self, machine: Machine, value: Value) -> Value:
         objs = Ordered(
@@ -211,6 +214,25 @@ class _Wrapping:
         if not isinstance(obj, Wrapped) or not obj.ours or obj is mine:
             return mine
         return machine.made(Wrapped, self.statement, obj, "ours", inner=obj, ours=True)
+
+
+def _kept_elsewhere(machine: Machine, holder: Obj, name: str) -> tuple[Ordered[Obj], Ordered[Obj]]:
+    """Of what an attribute has been given, what is gone by here, and what it may have in a run that does not come here.
+
+    In the analysis attributes keep what each arm of a branch has given them. What is set here in any case takes the
+    place of all that was there before; what is set outside of the branches around may go past this place.
+    """
+    here = machine.here.conditions()
+    stores = [
+        (event.here.conditions(), event.receiver.single() is holder, Ordered(map(core, event.value.objs)))
+        for event in machine.events
+        if event.kind is Kind.STORE and event.name == name and holder in event.receiver.objs
+    ]
+    certain = [number for number, (around, alone, _) in enumerate(stores) if alone and around <= here]
+    last = certain[-1] if certain else 0
+    left = EMPTY.union(*(kept for _, _, kept in stores[last:]))
+    gone = EMPTY.union(*(kept for _, _, kept in stores[:last])) - left
+    return gone, EMPTY.union(*(kept for around, _, kept in stores[last:] if not here <= around))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
-from distify_codemods.decisions.base import Wrap, path
+from distify_codemods.decisions.base import Wrap, lines_to, path
+from distify_codemods.decisions.kept_in_arms import behind_all, line_in
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
@@ -39,24 +40,22 @@ def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], 
                 yield wrap
             else:
                 unbound.append(wrap)
+    yield from where_it_is_kept(facts, model, forward, touching, sync)
+    yield from unbound
+
+
+def where_it_is_kept(facts: Facts, model: Obj, forward: Event, touching: list[Event], sync: bool) -> Iterator[Wrap]:
+    """Behind the places where an attribute is given it, or else behind one of them."""
     for event in touching:
         kept = event.kind is Kind.STORE and _holds(event.value, model) and not _keeps_again(event, forward, touching)
         part = any(map(is_module, event.receiver.objs))  # of its checkpoints, moved with it, under names of its own
         if not kept or part or not isinstance(event.node, cst.Attribute):
             continue
-        last = _last_beside(event, touching)
-        if last is not None:
-            yield Wrap(
-                tree.code_of(event.node),
-                event.module,
-                last,
-                True,
-                (model,),
-                sync,
-                "its forward pass is called in the training loop",
-                event.node,
-            )
-    yield from unbound
+        why, target = "its forward pass is called in the training loop", tree.code_of(event.node)
+        lines = (behind_all(facts, event, touching, forward), _last_beside(event, touching))
+        for line in dict.fromkeys(lines):
+            if line is not None:
+                yield Wrap(target, event.module, line, True, (model,), sync, why, event.node)
 
 
 def _runs_again(frame: Frame, forward: Event, touching: list[Event]) -> bool:
@@ -80,24 +79,22 @@ def _last_beside(store: Event, touching: list[Event]) -> cst.CSTNode | None:
 
     None where the block is a line with its `def`, behind which no other fits.
     """
-    frame = store.here.frame
-    before = _block_of(store, touching)
-    beside = [steps for event in touching if (steps := path(event, frame))[: len(before)] == before]
-    statements = [steps[len(before)] for steps in beside if len(steps) > len(before)]
-    return statements[-1] if statements else None
+    block = _block_of(store, touching)
+    lines = [line for event in touching if (line := line_in(block, event, store)) is not None] if block else []
+    return lines[-1] if lines else None
 
 
-def _block_of(store: Event, touching: list[Event]) -> list[cst.CSTNode]:
-    """The statements around the block in which a model is kept; where it is only put into something else under a test
-    (`if several_gpus: self.net = nn.DataParallel(self.net)`), around the test: it is kept there in any case."""
-    around = path(store, store.here.frame)[:-1]
+def _block_of(store: Event, touching: list[Event]) -> cst.CSTNode | None:
+    """The block in which a model is kept; where it is only put into something else under a test
+    (`if several_gpus: self.net = nn.DataParallel(self.net)`), the one around the test: it is kept there in any case."""
     stores = [event for event in touching if event.kind is Kind.STORE and event.here.frame is store.here.frame]
-    while around and isinstance(around[-1], cst.If):
-        inside = [event for event in stores if around[-1] in path(event, event.here.frame)]
-        if not all(map(_keeps_what_it_has, inside)):
-            break
-        around.pop()
-    return around
+    blocks = lines_to(store.module, store.node)
+    for block, _ in blocks:
+        test = store.module.parents.get(block)
+        inside = [event for event in stores if test in store.module.enclosing(event.node)]
+        if not isinstance(test, cst.If) or not all(map(_keeps_what_it_has, inside)):
+            return block
+    return None
 
 
 def _keeps_what_it_has(store: Event) -> bool:
