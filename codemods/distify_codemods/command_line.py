@@ -8,7 +8,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Const, Ref
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.interpreter.options import option_name
+from distify_codemods.interpreter.settings import option_of
 from distify_codemods.libraries import python
 from distify_codemods.objects import Setting
 from distify_codemods.values import NOTHING
@@ -36,7 +36,7 @@ def integers(facts: Facts) -> dict[str, int | None]:
     declared: dict[str, list[bool]] = {}
     defaults: dict[str, int | None] = {}
     for event in facts.of_kind(Kind.METHOD):
-        name = option_name(event) if event.name == python.DECLARES else ""
+        name = option_of(event) if event.name == python.DECLARES else ""
         if name:
             default = event.arguments.keywords.get("default", NOTHING).constant()
             whole = isinstance(default, int) and not isinstance(default, bool)
@@ -57,9 +57,7 @@ def _says_integer(parameter: cst.Param) -> bool:
 
 def declarations(facts: Facts, name: str) -> list[Event]:
     """Where an option is declared: `add_argument("--device")`."""
-    return [
-        event for event in facts.of_kind(Kind.METHOD) if event.name == python.DECLARES and option_name(event) == name
-    ]
+    return [event for event in facts.of_kind(Kind.METHOD) if event.name == python.DECLARES and option_of(event) == name]
 
 
 def _is_integer(event: Event, default: bool) -> bool:

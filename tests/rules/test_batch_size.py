@@ -362,3 +362,86 @@ def test_a_branch_that_no_caller_takes(given: str, told: bool, strategy: str) ->
     """What is made there is made never: nobody leaves the size away."""
     found = _told_of_few_samples(BY_SIZE.replace("GIVEN", given), strategy=strategy)
     assert any(ONE in one for one in found) is told
+
+
+DECLARED = """\
+import argparse
+import dataclasses
+from types import SimpleNamespace
+from typing import NamedTuple
+
+
+class Pair(NamedTuple):
+    size: int
+
+
+@dataclasses.dataclass
+class Config:
+    size: int
+    width: int
+
+
+def named(size, width):
+    return size
+
+
+def any_of(**options):
+    return options["size"]
+
+
+class Options:
+    def __init__(self, table):
+        self.__dict__.update(table)
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--size", default=8, type=int)
+parser.add_argument("--width", default=4, type=int)
+
+
+class Task:
+    def __init__(self, args):
+        self.args = args
+
+    def loader(self):
+        return DataLoader(data, batch_size=self.args.size, shuffle=True, drop_last=True)
+
+    def noise(self):
+        return torch.zeros(self.args.size, 4)
+
+
+"""
+READ = [
+    "vars(parser.parse_args())['size']",
+    "vars(parser.parse_args()).get('size', 8)",
+    "parser.parse_args().__dict__['size']",
+    "dict(parser.parse_args()._get_kwargs())['size']",
+    "named(**vars(parser.parse_args()))",
+    "any_of(**vars(parser.parse_args()))",
+    "Config(**vars(parser.parse_args())).size",
+    "dataclasses.asdict(Config(**vars(parser.parse_args())))['size']",
+    "SimpleNamespace(**vars(parser.parse_args())).size",
+    "Options(vars(parser.parse_args())).size",
+    "{'lr': 0.1, **vars(parser.parse_args())}['size']",
+    "Pair(parser.parse_args().size)._asdict()['size']",
+]
+SIZED = "loader = DataLoader(data, batch_size={}, shuffle=True, drop_last=True)\n"
+
+
+@pytest.mark.parametrize("read", READ)
+def test_a_size_is_the_same_setting_by_whichever_way_it_is_read(read: str) -> None:
+    setup = f"{DECLARED}size = {read}\n"
+    before = script(setup=setup, loader=SIZED.format("size") + "noise = torch.zeros(size, 4)\n",
+                    loop=LOOP.replace("model(x)", "model(x + noise)"))  # fmt: skip
+    assert [code for code, _ in blocked(before)] == ["BATCH01"]
+    width = before.replace("torch.zeros(size, 4)", "torch.zeros(1, 4)")
+    assert blocked(width) == set()
+
+
+def test_a_setting_that_two_methods_read_is_one() -> None:
+    loop = LOOP.replace("model(x)", "model(x + noise)")
+    made = "task = Task(parser.parse_args())\nloader = task.loader()\nnoise = task.noise()\n"
+    before = script(setup=DECLARED, loader=made, loop=loop)
+    assert [code for code, _ in blocked(before)] == ["BATCH01"]
+    width = before.replace("torch.zeros(self.args.size, 4)", "torch.zeros(1, self.args.width)")
+    assert blocked(width) == set()

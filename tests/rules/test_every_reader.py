@@ -43,7 +43,7 @@ def with_data(lines: str) -> str:
         ('wandb.init()\ncv2.imwrite("a.png", 1)', 'wandb.Image("a.png")'),
         ('swanlab.init()\ncv2.imwrite("a.png", 1)', 'swanlab.Image("a.png")'),
         ('wandb.init()\nitem = wandb.Artifact("a", type="b")\ncv2.imwrite("a.png", 1)', 'item.add_file("a.png")'),
-        ('wandb.init()\nname = f"{rows[0]}.png"\ncv2.imwrite(name, 1)', 'wandb.Image(name)'),
+        ('wandb.init()\nname = f"{rows[0]}.png"\ncv2.imwrite(name, 1)', "wandb.Image(name)"),
         ('cv2.imwrite("a.png", 1)', 'IPython.display.Image("a.png")'),
         ('client = boto3.client("s3")\nclient.download_file("b", "k", "a.h5")', 'h5py.File("a.h5", "r")'),
         ('box = paramiko.SFTPClient(1)\nbox.get("there/a.h5", "a.h5")', 'h5py.File("a.h5", "r")'),
@@ -102,7 +102,7 @@ def test_what_opens_a_file_inside_of_a_helper_is_waited_for() -> None:
     shown = 'def show(picture):\n    wandb.log({"a": wandb.Image(picture)})\n\n\n'
     written = 'name = f"{number}.png"\n    cv2.imwrite(name, 1)\n    show(name)\n'
     after = converted(with_data(f"{shown}wandb.init()\nfor number in range(3):\n    {written}"))
-    assert 'def show(picture):\n    rt.barrier()\n    wandb.log' in after
+    assert "def show(picture):\n    rt.barrier()\n    wandb.log" in after
     own = 'wandb.init()\ncv2.imwrite("a.png", 1)\nshow(np.zeros((3, 3)))\n'
     assert WAIT not in converted(with_data(shown + own))
 

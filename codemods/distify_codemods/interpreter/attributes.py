@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
-from distify_codemods.interpreter import folders, forms, imports, modules, optimizers, options, text
+from distify_codemods.interpreter import folders, forms, imports, modules, optimizers, settings, text
 from distify_codemods.libraries import python, torch_data, torch_optim
 from distify_codemods.libraries.forms import OF_A_KIND
 from distify_codemods.objects import (
@@ -53,7 +53,7 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
     if isinstance(obj, External):
         return _external_attribute(machine, obj, name, receiver, node)
     if isinstance(obj, Setting):
-        return Value(machine.made(Setting, obj.site, obj, name, name=f"{obj.name}.{name}").alone)
+        return settings.inside_of(machine, obj, name)
     if isinstance(obj, Mapping) and name in obj.items and name not in dir(dict):
         return obj.items[name]
     if isinstance(obj, (Mapping, Sequence, Passing)):
@@ -107,8 +107,10 @@ def _external_attribute(machine: Machine, obj: External, name: str, receiver: Va
     inside = modules.under_name(obj, name)
     if inside is not None:
         return inside
-    if options.is_parsed(obj):
-        return options.setting(machine, obj, name)
+    if name == "__dict__" and (obj.attributes or settings.are_parsed(obj)):
+        return settings.fields_table(machine, obj)
+    if settings.are_parsed(obj) and name != settings.PAIRS:
+        return settings.setting_of(machine, obj, name)
     if name == torch_optim.GROUPS and (groups := optimizers.groups_of(machine, obj, obj.arguments)) is not None:
         return groups
     if obj.name == torch_data.TEXT_BATCH:

@@ -23,6 +23,7 @@ from distify_codemods.interpreter import (
     pooling,
     reductions,
     rows,
+    settings,
     whole,
 )
 from distify_codemods.libraries import torch_nn
@@ -169,7 +170,7 @@ def call_object(machine: Machine, obj: Obj, arguments: Arguments, node: cst.CSTN
 def _method_of_setting(machine: Machine, obj: Setting, node: cst.CSTNode) -> Method:
     """`args.folder.mkdir`: an attribute of a setting, until it is called."""
     whole, _, name = obj.name.rpartition(".")
-    receiver = Value(machine.made(Setting, obj.site, whole, name=whole).alone)
+    receiver = Value(settings.named(machine, obj.site, whole).alone)
     place = node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
     method = machine.made(Method, node, obj, receiver=receiver, name=name, receiver_node=place)
     return method

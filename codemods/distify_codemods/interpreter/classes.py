@@ -18,6 +18,7 @@ from distify_codemods.interpreter import (
     overlaid,
     rebinding,
     records,
+    settings,
     summaries,
 )
 from distify_codemods.libraries import distributed, python, torch_data, torch_nn, torch_optim
@@ -28,7 +29,6 @@ from distify_codemods.objects import (
     External,
     Function,
     Instance,
-    Mapping,
     Method,
     Parent,
     Sequence,
@@ -140,7 +140,7 @@ def _takes_class(node: cst.FunctionDef) -> bool:
 
 def _special(machine: Machine, obj: Instance | Class, cls: Class, name: str) -> Value | None:
     if name == "__dict__":
-        return fields_table(machine, obj)
+        return settings.fields_table(machine, obj)
     if name == "__class__":
         return Value(cls.alone)
     if name == "__name__" and cls.node is not None:
@@ -148,13 +148,6 @@ def _special(machine: Machine, obj: Instance | Class, cls: Class, name: str) -> 
     if name == torch_optim.GROUPS and any(True for _ in optimizers.optimizer_bases(cls)):
         return optimizers.groups_of(machine, obj, machine.given.get(obj)) or NOTHING
     return None
-
-
-def fields_table(machine: Machine, obj: Obj) -> Value:
-    """`obj.__dict__`, `vars(obj)`: the attributes as a dictionary that may be changed."""
-    table = machine.made(Mapping, None, obj, "__dict__")
-    table.items, table.whose = obj.attributes, obj  # type: ignore[assignment]
-    return Value(table.alone)
 
 
 def subclasses(machine: Machine, cls: Class, node: cst.CSTNode) -> Value:

@@ -29,6 +29,8 @@ from distify_codemods.interpreter import (
     library,
     modules,
     pairing,
+    records,
+    settings,
     single_rows,
     state,
     tensors,
@@ -309,6 +311,16 @@ def _parsed(machine: Machine, obj: Obj, method: Method, arguments: Arguments, no
     return Value(machine.made(Sequence, node, "known", items=(value, NOTHING)).alone)
 
 
+def _in_pairs(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    """`dict(args._get_kwargs())`"""
+    table = settings.fields_table(machine, obj).single() if settings.are_parsed(obj) else None
+    return containers.method(machine, table, "items", arguments, node) if isinstance(table, Mapping) else None
+
+
+def _as_dictionary(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    return records.as_dictionary(machine, Value(obj.alone), node) if holding.items_of(obj) is not None else None
+
+
 #: Of objects of classes; None: what any method does.
 _METHODS: dict[str, Callable[[Machine, Obj, Method, Arguments, cst.CSTNode], Value | None]] = {
     **dict.fromkeys(_PARAMETERS, _all_parameters),
@@ -316,6 +328,8 @@ _METHODS: dict[str, Callable[[Machine, Obj, Method, Arguments, cst.CSTNode], Val
     **dict.fromkeys(RETURN_THEMSELVES, _itself),
     **dict.fromkeys(python.PARSES_ARGUMENTS, _parsed),
     "apply": _apply,
+    settings.PAIRS: _in_pairs,
+    python.TUPLE_AS_DICTIONARY: _as_dictionary,
     "__iter__": _iterator,
     "__new__": _new,
     "__subclasses__": _subclasses,

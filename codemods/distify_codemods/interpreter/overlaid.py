@@ -12,7 +12,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj
 from distify_codemods.events import Here
-from distify_codemods.interpreter import options
+from distify_codemods.interpreter import settings
 from distify_codemods.objects import Class, External, Instance
 from distify_codemods.values import NOTHING, Value
 
@@ -28,8 +28,8 @@ def left(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTNo
     if name in holder.attributes or _is_certain(machine, holder, node):
         return NOTHING
     if isinstance(holder, External):
-        if options.is_parsed(holder):
-            return options.setting(machine, holder, name) if options.may_be_declared(machine, name) else NOTHING
+        if settings.are_parsed(holder):
+            return settings.setting_of(machine, holder, name) if settings.may_be_declared(machine, name) else NOTHING
         return Value(open=True) if value.are_literals else NOTHING  # a library's object, and it was something before
     if isinstance(holder, Instance):
         return (holder.of and holder.of.member(name)) or NOTHING

@@ -15,6 +15,8 @@ from distify_codemods.values import NOTHING, Value, join
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
+_DEEPEST = 4  # records within records
+
 
 def fill(machine: Machine, obj: Instance, cls: Class, arguments: Arguments, node: cst.CSTNode) -> None:
     """What the `__init__` does that the class has been given: fields by place and by name."""
@@ -61,6 +63,18 @@ def named_tuple(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Va
         names = tuple(str(item.constant()) for item in only.items)
     base = Ref(None, name=python.NAMED_TUPLE)
     made = machine.made(Class, node, bases=(Value(base.alone),), fields=names)
+    return Value(made.alone)
+
+
+def as_dictionary(machine: Machine, value: Value, node: cst.CSTNode, depth: int = 0) -> Value:
+    """`dataclasses.asdict(config)`: a dictionary of an object's fields, and such ones of the objects in there."""
+    objs = [obj for obj in value.objs if isinstance(obj, Instance)]
+    if not objs or depth > _DEEPEST:
+        return value
+    made = machine.made(Mapping, node, "fields", *objs)
+    for obj in objs:
+        for name, field in list(obj.attributes.items()):
+            machine.keep(made.items, name, as_dictionary(machine, field, node, depth + 1), made)
     return Value(made.alone)
 
 

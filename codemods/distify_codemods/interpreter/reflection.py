@@ -11,7 +11,17 @@ import libcst as cst
 from distify_codemods import reads
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.inside import core
-from distify_codemods.interpreter import anything, attributes, by_name, classes, collated, containers, imports, records
+from distify_codemods.interpreter import (
+    anything,
+    attributes,
+    by_name,
+    classes,
+    collated,
+    containers,
+    imports,
+    records,
+    settings,
+)
 from distify_codemods.libraries import python
 from distify_codemods.objects import Arguments, Class, External, Function, Instance, Local, Mapping
 from distify_codemods.ordered import InOrder, Ordered
@@ -79,9 +89,10 @@ def _setattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
 def _vars(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     given = arguments.first
     found = [
-        classes.fields_table(machine, obj)
+        settings.fields_table(machine, obj)
         for obj in given.objs
-        if isinstance(obj, (Instance, Class)) or (isinstance(obj, External) and obj.attributes)
+        if isinstance(obj, (Instance, Class))
+        or (isinstance(obj, External) and (obj.attributes or settings.are_parsed(obj)))
     ]
     return join(*found) if found else Value(sources=given.sources)
 
@@ -182,4 +193,7 @@ FUNCTIONS = {
     python.IMPORT: by_name.dunder_import,
     python.NAMED_TUPLE: lambda machine, arguments, node: records.named_tuple(machine, arguments, node),
     **dict.fromkeys(python.COPIES, _copy),
+    **dict.fromkeys(
+        python.AS_DICTIONARY, lambda machine, arguments, node: records.as_dictionary(machine, arguments.first, node)
+    ),
 }

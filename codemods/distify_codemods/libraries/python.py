@@ -111,6 +111,9 @@ SLICE = "builtins.slice"
 LEAST = "builtins.min"
 DEEP_COPY = "copy.deepcopy"
 COPIES = (DEEP_COPY, "copy.copy")
+#: The fields of an object by their names, those of objects within too; the method of a named tuple.
+AS_DICTIONARY = ("dataclasses.asdict", "attr.asdict", "attrs.asdict")
+TUPLE_AS_DICTIONARY = "_asdict"
 #: The environment of a process, and what sets and reads it.
 ENVIRONMENT = "os.environ"
 SETS_IF_MISSING = "os.environ.setdefault"

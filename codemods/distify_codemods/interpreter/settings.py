@@ -1,0 +1,79 @@
+"""What stands in the command line, by whichever way it is read: attributes of what `parse_args` returned, or a table.
+
+`args.batch`, `vars(args)["batch"]`, `args.__dict__`, `train(**vars(args))`: the same setting, wherever it is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from distify_codemods.allocation import Obj
+from distify_codemods.events import Event, Kind
+from distify_codemods.interpreter import ranks
+from distify_codemods.libraries import python
+from distify_codemods.objects import External, Mapping, Setting
+from distify_codemods.values import Value
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from distify_codemods.interpreter.machine import Machine
+
+#: A method of what was parsed: all of it in pairs.
+PAIRS = "_get_kwargs"
+
+
+def are_parsed(obj: Obj) -> bool:
+    return isinstance(obj, External) and obj.name.endswith(python.PARSES_ARGUMENTS)
+
+
+def setting_of(machine: Machine, obj: Obj, name: str) -> Value:
+    """One of them, the same one in all functions that read it."""
+    return Value(named(machine, obj.site, name).alone, sources=ranks.of_setting(name))
+
+
+def inside_of(machine: Machine, whole: Setting, name: str) -> Value:
+    """`args.folder.name`"""
+    return Value(named(machine, whole.site, f"{whole.name}.{name}").alone)
+
+
+def named(machine: Machine, site: cst.CSTNode | None, name: str) -> Setting:
+    assert site is not None
+    return machine.mark(Setting, site, name, name=name)
+
+
+def declare(machine: Machine, obj: Obj) -> None:
+    """Gives what was parsed an attribute for each option that is declared by now, to be looked at as a table."""
+    for event in machine.events if are_parsed(obj) else ():
+        name = option_of(event) if _declares(event) else ""
+        if name and name not in obj.attributes:
+            machine.keep(obj.attributes, name, setting_of(machine, obj, name), obj)
+
+
+def may_be_declared(machine: Machine, name: str) -> bool:
+    """Whether `--name` is an option, or one of which the name is not known may be."""
+    names = [option_of(event) for event in machine.events if _declares(event)]
+    return not names or name in names or "" in names
+
+
+def _declares(event: Event) -> bool:
+    return event.kind is Kind.METHOD and event.name == python.DECLARES
+
+
+def fields_table(machine: Machine, obj: Obj) -> Value:
+    """`obj.__dict__`, `vars(obj)`: the attributes as a dictionary that may be changed."""
+    declare(machine, obj)
+    table = machine.made(Mapping, None, obj, "__dict__")
+    table.items, table.whose = obj.attributes, obj  # type: ignore[assignment]
+    return Value(table.alone)
+
+
+def option_of(event: Event) -> str:
+    """The attribute that holds an option: of several spellings the first long one names it."""
+    named = event.arguments.keywords.get("dest")
+    if named is not None:
+        given = [named.constant()]
+    else:
+        spelled = [value.constant() for value in event.arguments.positional]
+        given = sorted(spelled, key=lambda one: not str(one).startswith("--")) or [None]
+    return given[0].lstrip("-").replace("-", "_") if isinstance(given[0], str) else ""
