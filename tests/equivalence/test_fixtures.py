@@ -12,11 +12,13 @@ import pytest
 from tests.equivalence.harness import Trace, assert_equivalent, meetings, run_converted, run_original
 from tests.equivalence.processes import ROOT, run_ranks
 from tests.gpus import ON_GPUS
-from tests.grid import slow
+from tests.grid import slow, some
 
 FIXTURES = sorted(path.parent.name for path in (ROOT / "fixtures").glob("*/train.py"))
 if ON_GPUS:
     FIXTURES.remove("globals")  # whose checkpoints have `module.` where nn.DataParallel is there, with CUDA
+#: Of these `make test` runs the conversion by plain python, too.
+PLAIN = ("argparse_main", "flat", "globals", "stream", "two_networks")
 LEARNT = 0.6  # least accuracy; the scripts have three to six classes
 RUNS_IN_A_ROW = 6  # of which 9 in 100 series hide a race that one run in three shows; benchmarks/teardown.py has more
 
@@ -68,6 +70,7 @@ def test_ranks_meet_for_figures_once_a_step_at_most(case: Case) -> None:
     assert 5 * sum(one > 1 for one in between) <= len(between)
 
 
+@pytest.mark.parametrize("case", some(FIXTURES, PLAIN), indirect=True)
 def test_plain_python_follows_the_original(case: Case, tmp_path: Path) -> None:
     assert_equivalent(case.original, run_converted(case.converted, [], 0, tmp_path / "plain"))
 

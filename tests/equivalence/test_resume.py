@@ -97,8 +97,8 @@ def _beside(checkpoint: Path, case: Resumes, folder: Path) -> Path:
     return folder
 
 
-#: With an option for it, without one; with BatchNorm, with the state of an optimizer.
-KEPT = ("argparse_main", "flat", "stopper")
+#: With an option for it, and without one; with BatchNorm, and with the state of an optimizer.
+KEPT = ("argparse_main", "stopper")
 BY_TWO = [pytest.param(case, (2,), id=f"{case.name}-2") for case in SCRIPTS if case.name in KEPT]
 ALL = [pytest.param(case, (1, 2, 4), id=f"{case.name}-1, 2 and 4", marks=slow) for case in SCRIPTS]
 

@@ -13,7 +13,7 @@ from tests.equivalence.test_fixtures import FIXTURES
 from tests.grid import WAYS, some
 
 #: All of them follow their originals in `test_fixtures.py`, on the rung that they take.
-KEPT = ("blobs", "flat", "phases", "stream", "text_columns", "training_accuracy", "two_networks", "written_out")
+KEPT = ("blobs", "phases", "stream", "training_accuracy", "two_networks", "written_out")
 
 
 def converted(source: bytes, folder: Path, strategy: str, backend: str = "ddp") -> Path:

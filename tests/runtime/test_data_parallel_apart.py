@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import rnn
 
-from tests.grid import RANKS
+from tests.grid import RANKS, slow
 
 Way = Callable[["Net", Tensor, Tensor], tuple[Tensor, Tensor]]
 STEPS = 8
@@ -143,7 +143,7 @@ def name(ways: tuple[Way, Way]) -> str:
     return f"{ways[0].__name__}-{ways[1].__name__}"
 
 
-@pytest.mark.parametrize("ways", PAIRS, ids=name)
+@pytest.mark.parametrize("ways", [pytest.param(one, id=name(one), marks=() if one in SOME else slow) for one in PAIRS])
 def test_ranks_that_come_to_different_collectives_in_a_later_call_compute_it_whole(ways: tuple[Way, Way]) -> None:
     for given_up, _ in compared(2, ways, is_read, {4: 1, 6: 12}, True, {}):
         assert given_up == ""
