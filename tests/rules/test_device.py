@@ -608,7 +608,6 @@ COPIED = f"{PARSER}parser.add_argument('--device', default='cuda:0')\nmain(Confi
         pytest.param("from absl import app, flags\n", ABSL, "FLAGS.device", "app.run(main)\n", id="absl"),
         pytest.param("import hydra\n", "@hydra.main(config_path='c', config_name='c')\ndef main(cfg):\n", "cfg.device",
                      "main()\n", id="hydra"),
-        pytest.param(OPTIONS, COPY, "args.device", COPIED, id="a copy"),
     ],
 )  # fmt: skip
 def test_a_device_that_some_parser_reads_is_the_ranks_own(imports: str, head: str, device: str, call: str) -> None:
@@ -617,6 +616,14 @@ def test_a_device_that_some_parser_reads_is_the_ranks_own(imports: str, head: st
     own = f"rt.device_kind({device})"
     assert f"model = nn.Linear(4, 1).to({own})\n" in after
     assert f"(model(x.to({own})), y.to({own}))\n" in after
+    assert findings("DEVICE01", before, Level.ADVICE) == []
+
+
+def test_an_option_that_is_copied_is_the_ranks_own_where_it_is_declared() -> None:
+    before = f"{OPTIONS}{IMPORTS}\n\n{COPY}{MAIN.format('args.device')}\n\n{COPIED}"
+    after = converted(before)
+    assert "parser.add_argument('--device', default='cuda', type=rt.device_kind)\n" in after
+    assert "model = nn.Linear(4, 1).to(args.device)\n" in after
     assert findings("DEVICE01", before, Level.ADVICE) == []
 
 
