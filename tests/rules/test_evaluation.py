@@ -170,7 +170,6 @@ def test_outputs_are_gathered() -> None:
         ("other = DataLoader(data, 16, in_order=False)\n", SPLIT),
         ("other = DataLoader(data, 16, num_workers=0)\n", SPLIT.replace("16))", "16), num_workers=0)")),
         ("other = DataLoader(data, batch_size=16, drop_last=True)\n", SPLIT.replace("16)", "16, drop_last=True)")),
-        ("other = DataLoader(data)\n", SPLIT.replace("16", "1")),
         (
             "other = DataLoader(\n    data,\n    batch_size=16,\n    shuffle=False,\n)\n",
             "other = DataLoader(\n    data,\n    batch_sampler=rt.ShardedBatchSampler(data, 16),\n)\n",
@@ -179,6 +178,17 @@ def test_outputs_are_gathered() -> None:
 )
 def test_loader_of_gathered_outputs(before: str, after: str) -> None:
     assert converted(evaluating(OUTPUTS, before)) == evaluated(GATHERED, after)
+
+
+@pytest.mark.parametrize("size", ["", ", 1", ", batch_size=1"])
+def test_batches_of_one_sample_are_not_split(size: str) -> None:
+    """Each rank would compute that one sample, and meet the others for it."""
+    before = evaluating(OUTPUTS, f"other = DataLoader(data{size})\n")
+    assert "ShardedBatchSampler" not in converted(before)
+    [told] = findings("EVAL01", before, Level.ADVICE)
+    assert told.message.endswith("each batch has one sample")
+    summed = evaluating(SUMS, f"other = DataLoader(data{size})\n")
+    assert "UnpaddedSampler" in converted(summed)
 
 
 def test_sums_of_a_loader_that_drops_samples() -> None:
@@ -294,7 +304,7 @@ def test_each_epoch() -> None:
 
 @pytest.mark.parametrize(("option", "shares"), [("in_order", 0), ("pin_memory", 1)])
 def test_outputs_of_batches_in_another_order_are_not_gathered(option: str, shares: int) -> None:
-    other = f"other = DataLoader(data, **{{'{option}': False}})\n"
+    other = f"other = DataLoader(data, batch_size=16, **{{'{option}': False}})\n"
     assert converted(evaluating(OUTPUTS, other)).count("rt.gather_batch(") == shares
 
 

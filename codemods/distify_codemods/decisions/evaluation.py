@@ -9,6 +9,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions import modes, taken_apart
 from distify_codemods.decisions.base import Gathering, Reduction
+from distify_codemods.decisions.loaders_of_one import of_one_sample
 from distify_codemods.decisions.loop_effects import effects, told
 from distify_codemods.decisions.lying import Lying, lying_of
 from distify_codemods.decisions.names import (
@@ -84,6 +85,9 @@ def gathers(facts: Facts, loop: BatchLoop, everywhere: Sequence[BatchLoop]) -> G
         return Refusal(common)
     if len(loop.loaders) != 1:
         return Refusal("it loops over several loaders")
+    ones = [of_one_sample(facts, one) for one in facts.loaders if one.obj in loop.loaders]
+    if ones and all(ones):
+        return Refusal(ones[0])  # there is nothing to split
     assert loop.passing is not None
     loader = loader_expression(facts, loop.event, loop.passing.iter, loop.loaders)
     if loader is None:
