@@ -239,6 +239,17 @@ def test_another_name_of_what_lasts(name: str, line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "kept",
+    ["self.last = rows", "before, self.last = self.last, rows", "self.parts.append(rows)", "x.kept = self.last = rows"],
+)
+def test_what_a_call_has_made_and_something_else_holds(kept: str) -> None:
+    """By another name it is there in the next batch."""
+    lines = ["rows = torch.zeros(2)", kept, "rows[:] = out.mean(0).detach()"]
+    strategy, _ = told(forward="\n        ".join(lines), before=BETWEEN)
+    assert strategy is Strategy.SHARED
+
+
+@pytest.mark.parametrize(
     "lines",
     [
         ["if self.training:", "    self.last = out", "else:", "    self.last = None", "out = self.last"],

@@ -63,6 +63,26 @@ OPEN: dict[str, tuple[str, str]] = {
         "args.mode",
     ),
     "by setattr": (f"{PARSED}if os.path.exists('flag'):\n    setattr(args, 'mode', 'mean')\n", "args.mode"),
+    "by a function in a test": (
+        f"{PARSED}def settle(given):\n    given.mode = 'mean'\n\n\nos.path.exists('flag') and settle(args)\n",
+        "args.mode",
+    ),
+    "of a parser's defaults": (
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr')\n"
+        "parser.set_defaults(mode='sum')\nargs = parser.parse_args()\n"
+        "if not torch.cuda.is_available():\n    args.mode = 'mean'\n",
+        "args.mode",
+    ),
+    "of a dictionary with attributes": (
+        "import yaml\nfrom easydict import EasyDict\ncfg = EasyDict()\ncfg.mode = 'mean'\n"
+        "for key, value in yaml.safe_load(open('x')).items():\n    cfg[key] = value\n",
+        "cfg.mode",
+    ),
+    "a table within a table": (
+        "import json\nconfig = {'loss': {'mode': 'mean'}}\nfor key, value in json.load(open('x')).items():\n"
+        "    config[key] = value\n",
+        "config['loss']['mode']",
+    ),
     "by setattr in a test": (f"{PARSED}os.path.exists('flag') or setattr(args, 'mode', 'mean')\n", "args.mode"),
     "of a file's table": (
         "import os, yaml\nargs = yaml.safe_load(open('x'))\nif os.path.exists('flag'):\n    args['mode'] = 'mean'\n",

@@ -11,6 +11,7 @@ import distify_runtime as rt
 import pytest
 import torch
 from distify_runtime.shared import check
+from distify_runtime.shared.comparing import Apart, Doubtful
 from distify_runtime.shared.doubled import in_double
 from distify_runtime.shared.models import _shared
 from ranks import on_ranks
@@ -217,6 +218,17 @@ def test_a_difference_is_seen_that_is_not_much_larger_than_rounding(name: str) -
     for given_up, made in on_ranks(_different, name):
         assert given_up in (OTHER_GRADIENTS, OTHER_VALUES)
         assert made
+
+
+def _gravest(said: list[str]) -> str:
+    return check._first(said[rt.rank()])
+
+
+def test_what_one_rank_doubts_hides_no_difference_that_another_one_sees() -> None:
+    doubt, near = Doubtful(OTHER_VALUES), Apart(OTHER_GRADIENTS)
+    assert on_ranks(_gravest, [doubt, near]) == [OTHER_GRADIENTS] * 2
+    assert on_ranks(_gravest, [near, "it is another one"]) == ["it is another one"] * 2
+    assert on_ranks(_gravest, ["", doubt]) == [OTHER_VALUES] * 2
 
 
 class Refusing(Cancelling):

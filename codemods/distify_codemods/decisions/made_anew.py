@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.decisions.of_before import is_set
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import python, torch_tensors
 from distify_codemods.program import Module
 
+#: What holds a name's object as it is.
+_AROUND = (cst.Element, cst.StarredElement, cst.Tuple, cst.List, cst.Set, cst.DictElement, cst.Dict, cst.IfExp)
 _DISPLAYS = (cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp)
 
 
@@ -19,7 +22,26 @@ def bindings(facts: Facts, module: Module, name: cst.Name) -> list[cst.CSTNode]:
     `rows += [x]` adds to what another one of them has made.
     """
     found = [one for one in module.flow(name).reaching(name) if not _adds_to(module, one)]
-    return found if all(_makes(facts, module, one) for one in found) else []
+    is_alone = all(_makes(facts, module, one) for one in found) and not _is_put_elsewhere(module, name)
+    return found if is_alone else []
+
+
+def _is_put_elsewhere(module: Module, name: cst.Name) -> bool:
+    """Whether something else may come to hold the same object: `self.rows = rows`, `kept.append(rows)`."""
+    around = module.function(name)
+    same = (one for one in tree.walk(around) if isinstance(one, cst.Name) and one.value == name.value)
+    return any(_is_given_away(module, one) for one in same)
+
+
+def _is_given_away(module: Module, used: cst.CSTNode) -> bool:
+    holder = module.parents.get(used)
+    while isinstance(holder, _AROUND):
+        used, holder = holder, module.parents.get(holder)
+    if isinstance(holder, (cst.Assign, cst.AnnAssign, cst.NamedExpr)):
+        return holder.value is used
+    call = module.parents.get(holder) if isinstance(holder, cst.Arg) else None
+    keeps = isinstance(call, cst.Call) and (tree.dotted(call.func) or "").rpartition(".")[2] in python.KEEPING_METHODS
+    return keeps or isinstance(holder, cst.Yield)
 
 
 def _adds_to(module: Module, bound: cst.CSTNode) -> bool:
@@ -44,11 +66,11 @@ def _is_new(facts: Facts, value: cst.BaseExpression) -> bool:
     called = facts.value(value.func).objs
     if called and all(map(_makes_something_new, called)):
         return True
-    method = value.func.attr.value if isinstance(value.func, cst.Attribute) else ""
-    if method in torch_tensors.NEW_METHODS:
-        return True
-    of_it = isinstance(value.func, cst.Attribute) and method in torch_tensors.SAME_OR_COPIED
-    return of_it and isinstance(value.func, cst.Attribute) and _is_new(facts, value.func.value)
+    if not isinstance(value.func, cst.Attribute):
+        return False
+    method = value.func.attr.value
+    is_same = method in torch_tensors.SAME_OR_COPIED and _is_new(facts, value.func.value)
+    return is_same or method in torch_tensors.NEW_METHODS
 
 
 def _makes_something_new(obj: Obj) -> bool:

@@ -21,15 +21,21 @@ if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 
+_DEEPEST = 4  # tables within tables
+
+
 def or_another(value: Value) -> Value:
     return replace(value, open=True) if value.are_literals and not value.open else value
 
 
-def put(machine: Machine, table: dict[Any, Value], value: Value, holder: Obj | None = None) -> None:
-    """`value` may be under any name of these."""
+def put(machine: Machine, table: dict[Any, Value], value: Value, holder: Obj | None = None, depth: int = 0) -> None:
+    """`value` may be under any name of these, in place of what is there with all that it holds."""
     for key, held in list(table.items()):
         if held.are_literals and not str(key).startswith("__"):
             machine.keep(table, key, join(or_another(held), value), holder)
+        for one in held.objs if depth < _DEEPEST else ():
+            if isinstance(one, Mapping) and one.items is not table:
+                put(machine, one.items, NOTHING, one, depth + 1)
 
 
 def inherited(machine: Machine, obj: Obj, order: Iterable[Class], value: Value) -> Value:
@@ -39,7 +45,7 @@ def inherited(machine: Machine, obj: Obj, order: Iterable[Class], value: Value) 
 
 
 def method(machine: Machine, obj: Obj | None, name: str) -> None:
-    """A method of what holds settings, or of something that nobody knows: `cfg.merge_from_file(path)`."""
+    """Of what holds settings, or of something that nobody knows, a method may set any: `cfg.merge_from_file(path)`."""
     if name not in settings.READING and obj is not None and _may_set_any(holder := core(obj)):
         _put_in_all(machine, holder, set())
 

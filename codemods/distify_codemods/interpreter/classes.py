@@ -166,7 +166,7 @@ def store(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTN
             if setter is not None:
                 machine.invoke(setter, Arguments([value]), node, holder)
                 return
-    if name == ANY:
+    if name in (ANY, "__dict__"):
         machine.anything.add(holder)
         anything.put(machine, holder.attributes, value, holder)
     if not rebinding.is_passing(machine, holder, name, value):

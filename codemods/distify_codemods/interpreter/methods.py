@@ -305,6 +305,8 @@ def _parsed(machine: Machine, obj: Obj, method: Method, arguments: Arguments, no
     name = method.name
     machine.event(Kind.ARGUMENTS_PARSED, node)
     parsed = machine.made(External, node, name, name=f"argparse.{name}")
+    if arguments.get("namespace", 1) is not None:
+        parsed.arguments = arguments
     value = Value(parsed.alone)
     if name == "parse_args":
         return value

@@ -13,13 +13,16 @@ import libcst as cst
 from distify_codemods.allocation import Obj
 from distify_codemods.events import Here
 from distify_codemods.interpreter import settings
+from distify_codemods.interpreter.frames import CALLED
 from distify_codemods.objects import Class, External, Instance
 from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
+    from distify_codemods.module import Module
 
-#: Around what is done whenever it is come to: of a loop there may be no turn, and of an attempt only a part.
+_PERHAPS = (cst.BooleanOperation, cst.IfExp, cst.BaseComp, cst.Lambda)
+#: Around what is done whenever it is come to; a loop may have no turn, and an attempt end before its end.
 _CERTAIN = (cst.With, cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.Module)
 
 
@@ -29,7 +32,8 @@ def left(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTNo
         return NOTHING
     if isinstance(holder, External):
         if settings.are_parsed(holder):
-            return settings.setting_of(machine, holder, name) if settings.may_be_declared(machine, name) else NOTHING
+            is_one = settings.may_be_declared(machine, holder, name)
+            return settings.setting_of(machine, holder, name) if is_one else NOTHING
         return Value(open=True) if value.are_literals else NOTHING  # a library's object, and it was something before
     if isinstance(holder, Instance):
         return (holder.of and holder.of.member(name)) or NOTHING
@@ -39,17 +43,35 @@ def left(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTNo
 
 def _is_certain(machine: Machine, holder: Obj, node: cst.CSTNode) -> bool:
     """Whether the line comes whenever the object is made."""
-    if isinstance(node, cst.Call) and not isinstance(machine.frame.module.parents.get(node), cst.Expr):
-        return False  # `found or setattr(args, "mode", "slow")`
     made = machine.made_at.get(holder)
     before = list(made.up()) if made is not None else []
     decided = {_arm(here) for here in before}
     entered = {id(here.frame.returned) for here in before}
+    if not _is_sure(machine.frame.module, node):
+        return False
     return all(
         (_arm(here) in decided or here.is_decided or not here.arm or isinstance(here.node, _CERTAIN))
-        and (id(here.frame.returned) in entered or not here.frame.returned)
+        and (id(here.frame.returned) in entered or (not here.frame.returned and _is_called(here)))
         for here in machine.here.up()
     )
+
+
+def _is_called(here: Here) -> bool:
+    """Whether the call of a function comes whenever its statement does."""
+    if here.arm != CALLED or here.parent is None or not here.frame.context:
+        return True
+    call = here.frame.context[-1]
+    return not isinstance(call, cst.CSTNode) or _is_sure(here.parent.frame.module, call)
+
+
+def _is_sure(module: Module, node: cst.CSTNode) -> bool:
+    """Of a part of an expression: `found or setattr(args, "mode", "slow")` may leave it out."""
+    around: cst.CSTNode | None = node
+    while around is not None and not isinstance(around, (cst.BaseSmallStatement, cst.BaseStatement)):
+        if isinstance(around, _PERHAPS):
+            return False
+        around = module.parents.get(around)
+    return True
 
 
 def _arm(here: Here) -> tuple[object, ...]:

@@ -184,7 +184,8 @@ def _copy_of(machine: Machine, obj: Obj, node: cst.CSTNode, around: dict[Obj, Ob
 
 _BUILTINS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] = {
     "getattr": _getattr, "setattr": _setattr, "vars": _vars, "globals": _globals, "locals": _locals, "eval": _eval,
-    "exec": _exec,    "type": _type, "property": _property, "slice": _slice,
+    "exec": _exec,
+    "type": _type, "property": _property, "slice": _slice,
     "super": lambda machine, arguments, node: classes.parent(machine, arguments, node),
 }  # fmt: skip
 FUNCTIONS = {

@@ -50,10 +50,14 @@ def declare(machine: Machine, obj: Obj) -> None:
             machine.keep(obj.attributes, name, setting_of(machine, obj, name), obj)
 
 
-def may_be_declared(machine: Machine, name: str) -> bool:
-    """Whether `--name` is an option, or one of which the name is not known may be."""
+def may_be_declared(machine: Machine, parsed: External, name: str) -> bool:
+    """Whether `--name` is an option, or something of which the name is not known may be."""
+    if parsed.arguments is not None and parsed.arguments.get("namespace", 1) is not None:
+        return True
     names = [option_of(event) for event in machine.events if _declares(event)]
-    return not names or name in names or "" in names
+    more = [one.arguments for one in machine.events if one.kind is Kind.METHOD and one.name == python.SETS_DEFAULTS]
+    given = any(one.double_star is not None or name in one.keywords for one in more)
+    return given or not names or name in names or "" in names
 
 
 def _declares(event: Event) -> bool:
@@ -70,10 +74,14 @@ def fields_table(machine: Machine, obj: Obj) -> Value:
 
 def option_of(event: Event) -> str:
     """The attribute that holds an option: of several spellings the first long one names it."""
+    if event.arguments.double_star is not None:
+        return ""
     named = event.arguments.keywords.get("dest")
     if named is not None:
         given = [named.constant()]
     else:
         spelled = [value.constant() for value in event.arguments.positional]
+        if not all(isinstance(one, str) for one in spelled):
+            return ""
         given = sorted(spelled, key=lambda one: not str(one).startswith("--")) or [None]
     return given[0].lstrip("-").replace("-", "_") if isinstance(given[0], str) else ""

@@ -12,6 +12,7 @@ from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import core
 from distify_codemods.interpreter import (
+    anything,
     classes,
     forms,
     graph,
@@ -120,6 +121,8 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
     for obj in [holding.held(machine, one) or one for one in receiver.objs]:
         if isinstance(obj, External) and isinstance(key.constant(), str):
             classes.store(machine, obj, str(key.constant()), value, target)
+        elif isinstance(obj, External):
+            anything.put(machine, obj.attributes, value, obj)
         elif isinstance(obj, Mapping):
             holding.set_item(machine, obj, key.constant(), ways.chosen(value, key))
             holding.set_key(machine, obj, key)

@@ -66,8 +66,10 @@ OF_A_FRAME, THIS_FRAME = frozenset({"inspect.getfile", "inspect.getsourcefile"})
 TEXT, PUT_TOGETHER = "builtins.str", "builtins.str.join"
 #: Where Python looks for modules, first of all where the script lies; and how that was started.
 SEARCH_PATH, COMMAND_LINE = "sys.path", "sys.argv"
+#: What puts what it is given into something else as it is.
+KEEPING_METHODS = frozenset("append appendleft extend insert add put put_nowait setdefault update setattr".split())
 #: argparse's methods that declare an option, and that read the command line.
-DECLARES, PARSES_ARGUMENTS = "add_argument", ("parse_args", "parse_known_args")
+DECLARES, SETS_DEFAULTS, PARSES_ARGUMENTS = "add_argument", "set_defaults", ("parse_args", "parse_known_args")
 READS_ATTRIBUTE, SETS_ATTRIBUTE = "builtins.getattr", "builtins.setattr"
 #: What is called by a name that is put together as the program runs.
 IMPORT_MODULE, IMPORT = "importlib.import_module", "builtins.__import__"

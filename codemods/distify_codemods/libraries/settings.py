@@ -14,4 +14,7 @@ NAMESPACES = frozenset(
     bunch.Bunch mmcv.ConfigDict""".split()
 )
 #: Methods that tell what such an object holds, and change nothing in it.
-READING = frozenset("get keys items values copy clone dump freeze defrost is_frozen to_dict to_yaml".split())
+READING = frozenset(
+    """get getint getfloat getboolean keys items values sections options has_section has_option copy clone dump freeze
+    defrost is_frozen lock unlock to_dict toDict to_yaml is_new_allowed write""".split()
+)

@@ -193,8 +193,9 @@ class _Check:
         why = _first((found or _DIFFERENT) if isinstance(found, str) else self._differing(found, whole, plan))
         if isinstance(why, Apart):
             doubled = told_apart or self._in_double(plan)
-            proposed.in_double = isinstance(doubled, Plan)
-            why = "" if proposed.in_double or (isinstance(why, Doubtful) and doubled is None) else str(why)
+            proposed.in_double = True
+            is_rounding = isinstance(doubled, Plan) or (isinstance(why, Doubtful) and doubled is None)
+            why = "" if is_rounding else str(why)
         if not (why or self._is_double):
             self._model.draws.learn(whole.moved, both.moved)
             self._model.draws.learn_of_tensors(dims, "torch" not in whole.moved and not whole.drops)
@@ -205,9 +206,9 @@ class _Check:
         return why or ("" if plan.in_double or self._is_double else comparing.doubt(found, whole))
 
     def _in_double(self, plan: Plan) -> Plan | str | None:
-        """The plan with its outputs, if it does in double precision: what differs else is rounding. A collective.
+        """What becomes of the plan in double precision: if it does there, what differs else is rounding. A collective.
 
-        Why it does not do then, or None where there is no telling.
+        The plan with its outputs, or why it does not do. None: this is double precision, or there is none.
         """
         if self._is_double:
             return None
@@ -360,8 +361,12 @@ def _agreed(mine: _T) -> _T:
 
 
 def _first(said: str) -> str:
-    """What the first rank says that says anything. A collective."""
-    return next(filter(None, communicator.all_gather_object(said)), "")
+    """The gravest that a rank says, and of those alike what the first one does. A collective."""
+    return min(filter(None, communicator.all_gather_object(said)), key=_may_be_rounding, default="")
+
+
+def _may_be_rounding(why: str) -> int:
+    return isinstance(why, Apart) + isinstance(why, Doubtful)
 
 
 @contextlib.contextmanager

@@ -197,7 +197,7 @@ def _without(shape: Shape, at: int) -> Shape:
 class Plan:
     """`seen`: whether a check has had outputs to compare that differ from each other at all.
 
-    in_double: whether double precision has told that what differs is rounding.
+    in_double: whether double precision was asked if what differs is rounding.
     """
 
     batch: Batch
