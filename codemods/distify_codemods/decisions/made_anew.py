@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from distify_codemods import tree
@@ -26,17 +28,28 @@ def bindings(facts: Facts, module: Module, name: cst.Name) -> list[cst.CSTNode]:
     return found if is_alone else []
 
 
+def is_returned(module: Module, name: cst.Name) -> bool:
+    """Whether whoever calls the function gets the same object, and may keep it."""
+    return any(isinstance(holder, cst.Return) for _, holder in _holders(module, name))
+
+
 def _is_put_elsewhere(module: Module, name: cst.Name) -> bool:
     """Whether something else may come to hold the same object: `self.rows = rows`, `kept.append(rows)`."""
-    around = module.function(name)
-    same = (one for one in tree.walk(around) if isinstance(one, cst.Name) and one.value == name.value)
-    return any(_is_given_away(module, one) for one in same)
+    return any(_is_given_away(module, *one) for one in _holders(module, name))
 
 
-def _is_given_away(module: Module, used: cst.CSTNode) -> bool:
-    holder = module.parents.get(used)
-    while isinstance(holder, _AROUND):
-        used, holder = holder, module.parents.get(holder)
+def _holders(module: Module, name: cst.Name) -> Iterator[tuple[cst.CSTNode, cst.CSTNode | None]]:
+    """Where the name stands in its function, with what holds it there: `kept = rows, 0`."""
+    for one in tree.walk(module.function(name)):
+        if isinstance(one, cst.Name) and one.value == name.value:
+            used: cst.CSTNode = one
+            holder = module.parents.get(used)
+            while isinstance(holder, _AROUND):
+                used, holder = holder, module.parents.get(holder)
+            yield used, holder
+
+
+def _is_given_away(module: Module, used: cst.CSTNode, holder: cst.CSTNode | None) -> bool:
     if isinstance(holder, (cst.Assign, cst.AnnAssign, cst.NamedExpr)):
         return holder.value is used
     call = module.parents.get(holder) if isinstance(holder, cst.Arg) else None
