@@ -399,17 +399,6 @@ parser.add_argument("--size", default=8, type=int)
 parser.add_argument("--width", default=4, type=int)
 
 
-class Task:
-    def __init__(self, args):
-        self.args = args
-
-    def loader(self):
-        return DataLoader(data, batch_size=self.args.size, shuffle=True, drop_last=True)
-
-    def noise(self):
-        return torch.zeros(self.args.size, 4)
-
-
 """
 READ = [
     "vars(parser.parse_args())['size']",
@@ -435,13 +424,4 @@ def test_a_size_is_the_same_setting_by_whichever_way_it_is_read(read: str) -> No
                     loop=LOOP.replace("model(x)", "model(x + noise)"))  # fmt: skip
     assert [code for code, _ in blocked(before)] == ["BATCH01"]
     width = before.replace("torch.zeros(size, 4)", "torch.zeros(1, 4)")
-    assert blocked(width) == set()
-
-
-def test_a_setting_that_two_methods_read_is_one() -> None:
-    loop = LOOP.replace("model(x)", "model(x + noise)")
-    made = "task = Task(parser.parse_args())\nloader = task.loader()\nnoise = task.noise()\n"
-    before = script(setup=DECLARED, loader=made, loop=loop)
-    assert [code for code, _ in blocked(before)] == ["BATCH01"]
-    width = before.replace("torch.zeros(self.args.size, 4)", "torch.zeros(1, self.args.width)")
     assert blocked(width) == set()

@@ -1,6 +1,6 @@
 """What stands in the command line, by whichever way it is read: attributes of what `parse_args` returned, or a table.
 
-`args.batch`, `vars(args)["batch"]`, `args.__dict__`, `train(**vars(args))`: the same setting, wherever it is read.
+`args.batch`, `vars(args)["batch"]`, `args.__dict__`, `train(**vars(args))`: one setting, where one function reads it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def are_parsed(obj: Obj) -> bool:
 
 
 def setting_of(machine: Machine, obj: Obj, name: str) -> Value:
-    """One of them, the same one in all functions that read it."""
+    """One of them: the same one each time that an activation of a function reads it."""
     return Value(named(machine, obj.site, name).alone, sources=ranks.of_setting(name))
 
 
@@ -38,8 +38,7 @@ def inside_of(machine: Machine, whole: Setting, name: str) -> Value:
 
 
 def named(machine: Machine, site: cst.CSTNode | None, name: str) -> Setting:
-    assert site is not None
-    return machine.mark(Setting, site, name, name=name)
+    return machine.made(Setting, site, name, name=name)
 
 
 def declare(machine: Machine, obj: Obj) -> None:
