@@ -19,6 +19,8 @@ _ESCAPED = re.compile(
     r"""\\(?:[abfnrtv'"\\\n]|[0-3]?[0-7]{1,2}|x[\da-fA-F]{2}|u[\da-fA-F]{4}|U000[\da-fA-F]{5}|N\{[A-Z][-A-Z0-9 ]*\})"""
 )
 
+#: Expressions that may leave out a part of themselves, or take it at another time.
+PERHAPS = (cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Lambda)
 #: What a block holds: a whole line of small statements, or a compound statement.
 Statement: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 Block: TypeAlias = cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite

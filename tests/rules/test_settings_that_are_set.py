@@ -73,6 +73,17 @@ OPEN: dict[str, tuple[str, str]] = {
         "if not torch.cuda.is_available():\n    args.mode = 'mean'\n",
         "args.mode",
     ),
+    "of what the parser fills": (
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr')\n"
+        "args = parser.parse_args(namespace=argparse.Namespace(mode='sum'))\n"
+        "if not torch.cuda.is_available():\n    args.mode = 'mean'\n",
+        "args.mode",
+    ),
+    "of an option of which the name is not seen": (
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--loss-mode', **dict(dest='mode'))\n"
+        "args = parser.parse_args()\nif not torch.cuda.is_available():\n    args.mode = 'mean'\n",
+        "args.mode",
+    ),
     "of a dictionary with attributes": (
         "import yaml\nfrom easydict import EasyDict\ncfg = EasyDict()\ncfg.mode = 'mean'\n"
         "for key, value in yaml.safe_load(open('x')).items():\n    cfg[key] = value\n",
@@ -86,6 +97,10 @@ OPEN: dict[str, tuple[str, str]] = {
     "by setattr in a test": (f"{PARSED}os.path.exists('flag') or setattr(args, 'mode', 'mean')\n", "args.mode"),
     "of a file's table": (
         "import os, yaml\nargs = yaml.safe_load(open('x'))\nif os.path.exists('flag'):\n    args['mode'] = 'mean'\n",
+        "args['mode']",
+    ),
+    "of a dictionary that a file fills": (
+        "import json, os\nargs = dict(json.load(open('x')))\nif os.path.exists('flag'):\n    args['mode'] = 'mean'\n",
         "args['mode']",
     ),
     "over what the class says": (

@@ -209,10 +209,8 @@ def _outlives(facts: Facts, write: _Write) -> bool:
     """Whether what takes it is there when the batch is gone."""
     if isinstance(write.place, cst.Name) and is_set(write.node, write.place):
         return True  # of a function around, or of the module
-    name, module = write.holder, write.module
-    is_new = isinstance(name, cst.Name) and bool(made_anew.bindings(facts, module, name))
-    if is_new and isinstance(name, cst.Name) and not made_anew.is_returned(module, name):
-        return False  # each call has one of its own, also where the model is called between passes over the data
+    if made_anew.is_gone_with_the_call(facts, write.module, write.holder):
+        return False  # also where the model is called between passes over the data
     held = [
         obj for one in tree.inwards(write.holder) for obj in facts.value(one).objs if not isinstance(obj, Method)
     ]  # fmt: skip

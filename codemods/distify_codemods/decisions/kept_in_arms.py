@@ -18,8 +18,6 @@ from distify_codemods.inside import core
 from distify_codemods.parameters import may_be_a_module
 
 _LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue)
-#: What is in there is not come to by all who come to the line.
-_PERHAPS = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp)
 
 
 def stores_of(facts: Facts, store: Event, forward: Event) -> list[Event]:
@@ -90,7 +88,7 @@ def _asks(node: cst.CSTNode, target: cst.Attribute) -> bool:
 def _sure_parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     yield node
     for part in tree.children(node):
-        if not isinstance(part, _PERHAPS):
+        if not isinstance(part, tree.PERHAPS):
             yield from _sure_parts(part)
 
 

@@ -28,9 +28,11 @@ def bindings(facts: Facts, module: Module, name: cst.Name) -> list[cst.CSTNode]:
     return found if is_alone else []
 
 
-def is_returned(module: Module, name: cst.Name) -> bool:
-    """Whether whoever calls the function gets the same object, and may keep it."""
-    return any(isinstance(holder, cst.Return) for _, holder in _holders(module, name))
+def is_gone_with_the_call(facts: Facts, module: Module, holder: cst.BaseExpression) -> bool:
+    """Whether it is a name of what the function has made, and whoever calls that does not get the same object."""
+    if not isinstance(holder, cst.Name) or not bindings(facts, module, holder):
+        return False
+    return not any(isinstance(around, cst.Return) for _, around in _holders(module, holder))
 
 
 def _is_put_elsewhere(module: Module, name: cst.Name) -> bool:

@@ -19,7 +19,6 @@ from distify_codemods.program import Module
 from distify_codemods.scale import Scale
 
 _COUNTS = (Scale.SUM, Scale.COUNT)
-_PERHAPS = (cst.IfExp, cst.BooleanOperation, cst.BaseComp, cst.Lambda)
 
 
 def shown(facts: Facts) -> Iterator[Averaging]:
@@ -108,7 +107,7 @@ class _Line:
             self._look_inside(node)
         elif self.facts.value(node).scale is Scale.MEAN:
             self.means.append(node)
-        elif isinstance(node, _PERHAPS):
+        elif isinstance(node, tree.PERHAPS):
             self.others.append(node)
         elif self.facts.value(node).scale in _COUNTS and (parts := self._counted(node)):
             self.counts += parts
@@ -123,7 +122,7 @@ class _Line:
 
     def _counted(self, node: cst.CSTNode) -> list[cst.BaseExpression] | None:
         """The smallest counts that a figure is made of; None where something else of one rank goes into it."""
-        if isinstance(node, _PERHAPS):
+        if isinstance(node, tree.PERHAPS):
             return None
         inside = [self._counted(one) for one in _parts(node)]
         found = [part for one in inside for part in one or ()]

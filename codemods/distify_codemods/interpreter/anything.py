@@ -21,21 +21,23 @@ if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 
-_DEEPEST = 4  # tables within tables
-
-
 def or_another(value: Value) -> Value:
     return replace(value, open=True) if value.are_literals and not value.open else value
 
 
-def put(machine: Machine, table: dict[Any, Value], value: Value, holder: Obj | None = None, depth: int = 0) -> None:
+def put(machine: Machine, table: dict[Any, Value], value: Value, holder: Obj | None = None) -> None:
     """`value` may be under any name of these, in place of what is there with all that it holds."""
+    _put(machine, table, value, holder, {holder})
+
+
+def _put(machine: Machine, table: dict[Any, Value], value: Value, holder: Obj | None, seen: set[Obj | None]) -> None:
     for key, held in list(table.items()):
         if held.are_literals and not str(key).startswith("__"):
             machine.keep(table, key, join(or_another(held), value), holder)
-        for one in held.objs if depth < _DEEPEST else ():
-            if isinstance(one, Mapping) and one.items is not table:
-                put(machine, one.items, NOTHING, one, depth + 1)
+        for one in map(core, held.objs):
+            if one not in seen and (isinstance(one, Mapping) or _may_set_any(one)):
+                seen.add(one)
+                _put(machine, one.items if isinstance(one, Mapping) else one.attributes, NOTHING, one, seen)
 
 
 def inherited(machine: Machine, obj: Obj, order: Iterable[Class], value: Value) -> Value:
@@ -47,17 +49,7 @@ def inherited(machine: Machine, obj: Obj, order: Iterable[Class], value: Value) 
 def method(machine: Machine, obj: Obj | None, name: str) -> None:
     """Of what holds settings, or of something that nobody knows, a method may set any: `cfg.merge_from_file(path)`."""
     if name not in settings.READING and obj is not None and _may_set_any(holder := core(obj)):
-        _put_in_all(machine, holder, set())
-
-
-def _put_in_all(machine: Machine, holder: Obj, seen: set[Obj]) -> None:
-    seen.add(holder)
-    table = holder.items if isinstance(holder, Mapping) else holder.attributes
-    put(machine, table, NOTHING, holder)
-    held = [core(one) for value in table.values() for one in value.objs]
-    for one in held:
-        if one not in seen and (isinstance(one, Mapping) or _may_set_any(one)):
-            _put_in_all(machine, one, seen)
+        put(machine, holder.attributes, NOTHING, holder)
 
 
 def _may_set_any(obj: Obj) -> bool:

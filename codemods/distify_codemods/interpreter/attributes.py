@@ -109,7 +109,7 @@ def _external_attribute(machine: Machine, obj: External, name: str, receiver: Va
         return inside
     if name == "__dict__" and (obj.attributes or settings.are_parsed(obj)):
         return settings.fields_table(machine, obj)
-    if settings.are_parsed(obj) and name != settings.PAIRS:
+    if settings.are_parsed(obj) and name != python.PARSED_IN_PAIRS:
         return settings.setting_of(machine, obj, name)
     if name == torch_optim.GROUPS and (groups := optimizers.groups_of(machine, obj, obj.arguments)) is not None:
         return groups

@@ -37,6 +37,8 @@ def append(machine: Machine, listed: Sequence, value: Value) -> None:
 def set_item(machine: Machine, table: Mapping, key: object, value: Value) -> None:
     """An entry of a dictionary; None: under a key that is not known."""
     if key is not None:
+        if table.rest is not None and key not in table.items:
+            value = anything.or_another(value)  # there may have been one, which this line leaves if it is not come to
         machine.keep(table.items, key, value, table)
         return
     anything.put(machine, table.items, value, table)

@@ -75,7 +75,7 @@ class Machine:
         self.draws: list[Event] = []  # those of them that take a batch
         self.values: Table[cst.CSTNode, Value] = Table()
         self.objects: dict[tuple[object, ...], Any] = {}  # `Obj`s, by kind and place
-        self.made_at: dict[Obj, Here] = {}
+        self.made_at: dict[Obj, Here] = {}  # where a run first came to make each of them
         self.literals: dict[tuple[object, ...], Value] = {}
         self.givers: Table[cst.CSTNode, tuple[Value, Obj | None]] = Table()  # whose method is called there (`evidence`)
         self.optimized: Marks[Obj] = Marks()  # modules whose parameters were asked for

@@ -330,7 +330,7 @@ _METHODS: dict[str, Callable[[Machine, Obj, Method, Arguments, cst.CSTNode], Val
     **dict.fromkeys(RETURN_THEMSELVES, _itself),
     **dict.fromkeys(python.PARSES_ARGUMENTS, _parsed),
     "apply": _apply,
-    settings.PAIRS: _in_pairs,
+    python.PARSED_IN_PAIRS: _in_pairs,
     python.TUPLE_AS_DICTIONARY: _as_dictionary,
     "__iter__": _iterator,
     "__new__": _new,

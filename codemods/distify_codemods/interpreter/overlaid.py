@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.events import Here
 from distify_codemods.interpreter import settings
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
     from distify_codemods.module import Module
 
-_PERHAPS = (cst.BooleanOperation, cst.IfExp, cst.BaseComp, cst.Lambda)
 #: Around what is done whenever it is come to; a loop may have no turn, and an attempt end before its end.
 _CERTAIN = (cst.With, cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.Module)
 
@@ -68,7 +68,7 @@ def _is_sure(module: Module, node: cst.CSTNode) -> bool:
     """Of a part of an expression: `found or setattr(args, "mode", "slow")` may leave it out."""
     around: cst.CSTNode | None = node
     while around is not None and not isinstance(around, (cst.BaseSmallStatement, cst.BaseStatement)):
-        if isinstance(around, _PERHAPS):
+        if isinstance(around, tree.PERHAPS):
             return False
         around = module.parents.get(around)
     return True

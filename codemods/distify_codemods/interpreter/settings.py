@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from distify_codemods.interpreter.machine import Machine
 
-#: A method of what was parsed: all of it in pairs.
-PAIRS = "_get_kwargs"
-
 
 def are_parsed(obj: Obj) -> bool:
     return isinstance(obj, External) and obj.name.endswith(python.PARSES_ARGUMENTS)

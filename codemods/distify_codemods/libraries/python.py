@@ -70,6 +70,7 @@ SEARCH_PATH, COMMAND_LINE = "sys.path", "sys.argv"
 KEEPING_METHODS = frozenset("append appendleft extend insert add put put_nowait setdefault update setattr".split())
 #: argparse's methods that declare an option, and that read the command line.
 DECLARES, SETS_DEFAULTS, PARSES_ARGUMENTS = "add_argument", "set_defaults", ("parse_args", "parse_known_args")
+PARSED_IN_PAIRS = "_get_kwargs"  # a method of what was parsed
 READS_ATTRIBUTE, SETS_ATTRIBUTE = "builtins.getattr", "builtins.setattr"
 #: What is called by a name that is put together as the program runs.
 IMPORT_MODULE, IMPORT = "importlib.import_module", "builtins.__import__"

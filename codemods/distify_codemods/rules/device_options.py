@@ -149,11 +149,10 @@ def _is_torchs(use: Event) -> bool:
 
 def _is_always(use: Event, event: Event, given: cst.BaseExpression) -> bool:
     """Whether the one happens whenever the other does."""
-    perhaps = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp)
     around = itertools.takewhile(
         lambda one: isinstance(one, (cst.BaseExpression, cst.Arg)), use.module.enclosing(given)
     )
-    if any(isinstance(one, perhaps) for one in around):
+    if any(isinstance(one, tree.PERHAPS) for one in around):
         return False
     return use.dominates(event) or (event.before(use) and use.here.conditions() == event.here.conditions())
 
