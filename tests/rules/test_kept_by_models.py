@@ -25,6 +25,7 @@ class Net(nn.Module):
         self.body = nn.Linear(4, 2)
         self.seen, self.calls, self.mean, self.norms, self.last = 0, 0, 0.0, [], None
         self.counts, self.running, self.outs, self.found = {{"total": 0.0}}, torch.zeros(()), [], set()
+        self.register_buffer("table", torch.zeros(2)){registered}
 
     def forward(self, x):
         out = self.body(x)
@@ -61,10 +62,10 @@ FILES = "import logging\nlogging.basicConfig(filename='run.log')\nlog = open('lo
 
 
 def told(
-    forward: str = "pass", loss: str = "pass", before: str = "", text: str = SCRIPT
+    forward: str = "pass", loss: str = "pass", before: str = "", text: str = SCRIPT, registered: str = ""
 ) -> tuple[Strategy | None, list[str]]:
     """The rung, and the lines that are given as reasons."""
-    text = text.format(forward=forward, loss=loss, before=before)
+    text = text.format(forward=forward, loss=loss, before=before, registered=registered)
     conversion = conversion_of(text, options=Options())
     found = [one for one in conversion.of(Level.ADVICE) if "sharded data would be faster" in one.message]
     return conversion.strategy, [text.splitlines()[one.place.line - 1].strip() for one in found if one.place]
@@ -219,6 +220,9 @@ BETWEEN = "for once in range(1):\n    shown = model(torch.zeros(4, 4))"
         "rows = collections.deque(); rows.appendleft(out); out = rows[0]",
         "rows = torch.zeros(len(x), 2).float().to(x.device); rows[:, 0::2] = out[:, 1:]; out = out + rows",
         "rows = torch.zeros_like(out); rows[:, 0] = out[:, 1]; out = out + rows",
+        "size = torch.zeros(2).to(x.device); size += out.size(1); out = out + size",
+        "shown = self.table.clone(); shown += out.size(1); out = out + shown",
+        "out = out.relu(); out += self.table; torch.relu_(out); out.mul_(2)",
     ],
 )
 def test_what_a_call_makes_is_gone_with_it_wherever_the_model_is_called(line: str) -> None:
@@ -232,10 +236,25 @@ def test_what_a_call_makes_is_gone_with_it_wherever_the_model_is_called(line: st
         ("rows = self.norms or []", "rows.append(out.norm().item())"),
         ("rows = self.norms if self.training else []", "rows.append(out.norm().item())"),
         ("rows = history", "rows += [out.norm().item()]"),
+        ("rows = self.running.to(x.device)", "rows += out.detach().mean()"),
+        ("rows = self.running.to(x.device)", "rows.mul_(0.9).add_(out.detach().mean())"),
+        ("rows = self.table.to(x.device)", "rows[:] = out.detach().mean(0)"),
+        ("rows = self.table.float() if self.training else self.table", "rows[:] = out.detach().mean(0)"),
+        ("rows = getattr(self, 'table')", "rows.view(-1).lerp_(out.detach().mean(0), 0.1)"),
+        ("rows = self.running", "torch.Tensor.add_(rows, out.detach().mean())"),
     ],
 )
 def test_another_name_of_what_lasts(name: str, line: str) -> None:
     assert told(forward=f"{name}\n        {line}", before=BETWEEN) == (Strategy.SHARED, [line])
+
+
+def test_what_is_registered_under_a_name_that_a_loop_makes() -> None:
+    line = "self.register_buffer('kept' + str(i), tensor=torch.zeros(2))"
+    registered = "\n        for i in range(2):\n            " + line
+    line = "rows[:] = out.detach().mean(0)"
+    forward = "rows = getattr(self, 'kept' + str(self.calls % 2))\n        " + line
+    _, found = told(forward=forward, registered=registered, before=BETWEEN)
+    assert line in found
 
 
 @pytest.mark.parametrize(
@@ -271,7 +290,8 @@ def test_hooks_of_what_is_not_trained_and_hooks_that_come_later(where: str) -> N
     """A frozen teacher's; one that is put on the model once it is trained."""
     hook = "register_forward_hook(lambda module, given, out: history.append(out))\n"
     before = f"teacher = nn.Linear(4, 2)\nteacher.{hook}" if where == "before" else ""
-    text = SCRIPT.format(forward="pass", loss="pass", before=before) + ("" if before else f"model.body.{hook}")
+    text = SCRIPT.format(forward="pass", loss="pass", before=before, registered="")
+    text += "" if before else f"model.body.{hook}"
     assert conversion_of(text, options=Options()).strategy is Strategy.SHARDED
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Const
 from distify_codemods.decisions import made_anew
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.of_before import (
@@ -29,9 +30,9 @@ from distify_codemods.decisions.sinks import Kind as Sinks
 from distify_codemods.decisions.sinks import sinks
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.libraries import in_place, python, torch_nn
+from distify_codemods.libraries import in_place, python, torch_nn, torch_tensors
 from distify_codemods.naming import brief
-from distify_codemods.objects import Mapping, Method, Sequence
+from distify_codemods.objects import Mapping, Method, Sequence, Setting
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
@@ -93,6 +94,8 @@ def _of_target(
         yield _Write(module, node, target, target.value, adds)
     elif isinstance(target, cst.Name) and target.value in shared:
         yield _Write(module, node, target, target, adds)
+    elif isinstance(target, cst.Name) and adds:  # it sets its own name, and may change what this stands for
+        yield _Write(module, node, cst.Name(target.value), target, True)
 
 
 def _has_a_fixed_key(facts: Facts, target: cst.Subscript) -> bool:
@@ -133,14 +136,19 @@ def _logged(facts: Facts) -> Iterator[tuple[Module, cst.CSTNode]]:
 
 
 def _changed_in_place(facts: Facts) -> Iterator[_Write]:
-    """`self.mean.mul_(0.9).add_(x.mean())`, `torch.add(self.mean, x.mean(), out=self.mean)`: of what is no batch."""
+    """Of what is no batch: `self.mean.mul_(0.9).add_(x.mean())`, `torch.add(mean, x.mean(), out=mean)`.
+
+    Also of another name of it, and by functions: `torch.Tensor.add_(self.mean, x.mean())`.
+    """
     for event in facts.of_kind(Kind.METHOD, Kind.CALL):
         node = event.node
         if not isinstance(node, cst.Call) or event.module.function(node) not in places_of(facts).in_models:
             continue
-        in_place = event.kind is Kind.METHOD and event.name.endswith("_") and not event.name.startswith("_")
-        changed = event.receiver_node if in_place else tree.keywords(node).get("out")
-        held = next((one for one in tree.inwards(changed) if _is_attribute(one)), None)
+        changed = tree.keywords(node).get("out")
+        if event.name.endswith("_") and not event.name.startswith("_"):
+            plain = node.args[0].value if node.args and not node.args[0].star else None
+            changed = event.receiver_node if event.kind is Kind.METHOD else plain
+        held = next((one for one in tree.inwards(changed) if _is_place(event.module, one)), None)
         given = any(facts.shares_of_training(value) for value in event.arguments.all())
         if held is not None and given and facts.value(held).scale not in PER_SAMPLE:
             yield _Write(event.module, node, held, held, True)
@@ -171,8 +179,12 @@ def _named(facts: Facts, event: Event, holder: cst.BaseExpression, name: cst.Bas
     return _Write(event.module, event.node, cst.Attribute(holder, cst.Name(known)), holder, False)
 
 
-def _is_attribute(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name)
+def _is_place(module: Module, node: cst.BaseExpression) -> bool:
+    """A name, or an attribute of one that is no method which is called: `self.mean`."""
+    holder = module.parents.get(node)
+    called = isinstance(holder, cst.Call) and holder.func is node
+    of_a_name = isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and not called
+    return isinstance(node, cst.Name) or of_a_name
 
 
 # ---- whose it is, and how long
@@ -211,10 +223,32 @@ def _outlives(facts: Facts, write: _Write) -> bool:
         return True  # of a function around, or of the module
     if made_anew.is_gone_with_the_call(facts, write.module, write.holder):
         return False  # also where the model is called between passes over the data
+    holders = [write.holder, *_tensors_behind(facts, write.module, write.holder)]
     held = [
-        obj for one in tree.inwards(write.holder) for obj in facts.value(one).objs if not isinstance(obj, Method)
+        obj for holder in holders for one in tree.inwards(holder)
+        for obj in facts.value(one).objs if not isinstance(obj, Method)
     ]  # fmt: skip
     return any(not any(is_made_in(loop, obj) for loop in facts.loops) for obj in held)
+
+
+def _tensors_behind(facts: Facts, module: Module, name: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What a name was set to, of what may be a tensor that is no batch: `mean = self.mean.to(device)`."""
+    for bound in module.flow(name).reaching(name) if isinstance(name, cst.Name) else ():
+        statement = module.parents.get(module.parents.get(bound, bound))
+        if isinstance(statement, cst.Assign) and any(one.target is bound for one in statement.targets):
+            value = facts.value(statement.value)
+            number = bool(value.objs) and all(isinstance(obj, (Const, Setting)) for obj in value.objs)
+            if value.scale not in PER_SAMPLE and not number and _is_another_name(statement.value):
+                yield statement.value
+
+
+def _is_another_name(node: cst.BaseExpression) -> bool:
+    """What may be the same tensor, or look at the same numbers: `self.mean`, `self.mean.to(device)`."""
+    if isinstance(node, cst.Call):
+        method = node.func if isinstance(node.func, cst.Attribute) else None
+        same = method is not None and method.attr.value in (*torch_tensors.SAME_OR_COPIED, *in_place.VIEWS)
+        return method is not None and same and _is_another_name(method.value)
+    return isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
 
 
 def _is_left_by_another_pass(facts: Facts, passing: Pass, write: _Write) -> bool:

@@ -97,6 +97,8 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
     if machine.cutting is not None and obj is not None:
         value = cuts.foreign(machine, obj, name, value, arguments, node)
     modules.add(machine, obj, name, arguments)
+    if name in torch_nn.REGISTERING:
+        _register(machine, receiver, arguments, node)
     if name.endswith("_"):
         if isinstance(node, cst.Call):
             _change(machine, name, receiver, value, arguments, node)
@@ -124,6 +126,17 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
             arguments=arguments, value=value,
         )  # fmt: skip
     return value
+
+
+def _register(machine: Machine, receiver: Value, arguments: Arguments, node: cst.CSTNode) -> None:
+    """`self.register_buffer("mean", torch.zeros(4))` gives an attribute, as `self.mean = ...` does."""
+    name = arguments.get("name", 0)
+    given = next((one for key in torch_nn.REGISTERED if (one := arguments.get(key, 1)) is not None), NOTHING)
+    known = name.constant() if name is not None else None
+    attribute = known if isinstance(known, str) else modules.LATER
+    for obj in map(core, receiver.objs):
+        if isinstance(obj, Instance):
+            classes.store(machine, obj, attribute, machine.tainted(given), node)
 
 
 def _change(machine: Machine, name: str, receiver: Value, value: Value, arguments: Arguments, node: cst.Call) -> None:

@@ -13,7 +13,7 @@ from distify_codemods.values import NOTHING, Value, join
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
-_LATER = "[]"  # the attribute that holds what was added when the container was made
+LATER = "[]"  # the attribute that holds what was added later, or under a name that is not known
 
 
 def held_by(obj: Obj, key: object = None) -> Value | None:
@@ -35,13 +35,13 @@ def held_by(obj: Obj, key: object = None) -> Value | None:
     places = by_place(obj)
     if isinstance(key, int) and -len(places) <= key < len(places):
         return places[key]
-    found = join(*items, obj.attributes.get(_LATER, NOTHING))
+    found = join(*items, obj.attributes.get(LATER, NOTHING))
     return found if found.objs else None
 
 
 def by_place(obj: Obj) -> list[Value]:
     """The modules in a list of them, where it is known which stands where."""
-    if not isinstance(obj, External) or obj.name not in torch_nn.LISTS or _LATER in obj.attributes:
+    if not isinstance(obj, External) or obj.name not in torch_nn.LISTS or LATER in obj.attributes:
         return []
     given = obj.arguments.positional if obj.arguments is not None else []
     if not _is_whole(given) or obj.whole is not None:
@@ -75,13 +75,13 @@ def add(machine: Machine, obj: Obj | None, name: str, arguments: Arguments) -> N
         return
     for value in arguments.positional[-1:]:
         for one in value.objs:
-            machine.keep(obj.attributes, _LATER, one.any() if isinstance(one, Sequence) else Value(one.alone))
+            machine.keep(obj.attributes, LATER, one.any() if isinstance(one, Sequence) else Value(one.alone))
 
 
 def put(machine: Machine, obj: Obj, value: Value) -> None:
     """`layers[1] = layer`"""
     if _is_a_list(obj):
-        machine.keep(obj.attributes, _LATER, value)
+        machine.keep(obj.attributes, LATER, value)
 
 
 def _is_a_list(obj: Obj) -> bool:

@@ -22,6 +22,9 @@ COMPILES = "torch.compile"
 #: How the names of functions begin by which another one is called in each pass, of whichever module.
 HOOKS_OF_ALL = ("torch.nn.modules.module.register_module_", "torch.autograd.graph.register_multi_grad_hook")
 REGISTERS_BUFFER = "register_buffer"
+#: Methods by which a module is given an attribute, and what they call what they are given beside its name.
+REGISTERING = (REGISTERS_BUFFER, "register_parameter", "add_module", "register_module")
+REGISTERED = ("tensor", "param", "module")
 #: Methods by which a function is called in each pass: with what a module is given and returns, or with gradients.
 HOOKS = frozenset(
     "register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook "
