@@ -268,3 +268,48 @@ def test_models_that_are_trained_through_what_is_saved_keep_their_wraps() -> Non
     assert 'models = {"net": model}\n' in after
     assert 'torch.save(rt.unwrap(models), "a.pt")' in after
     assert 'torch.save([model.module, 1], "b.pt")' in after
+
+
+HELPER = """\
+import copy
+
+
+def loss_of(model, batch):
+    x, y = batch
+    return nn.functional.mse_loss(model(x), y)
+
+
+def evaluate(model, loader):
+    model.eval()
+    with torch.no_grad():
+        return sum(loss_of(model, batch).item() for batch in loader)
+
+
+model = nn.Linear(4, 1)
+"""
+OF_BATCHES = """\
+for epoch in range(2):
+    model.train()
+    for batch in loader:
+        optimizer.zero_grad()
+        loss = loss_of(model, batch)
+        loss.backward()
+        optimizer.step()
+    evaluate(model, held_out)
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "inside"),
+    [
+        ("", "model.module"),
+        ("evaluate(copy.deepcopy(model), held_out)\n", "rt.unwrap(model)"),
+        ("again = nn.Linear(4, 1)\nagain.load_state_dict(torch.load('w.pt'))\nevaluate(again, held_out)\n",
+         "rt.unwrap(model)"),
+        ("import pickle\nevaluate(pickle.load(open('model.pkl', 'rb')), held_out)\n", "rt.unwrap(model)"),
+    ],
+)  # fmt: skip
+def test_one_function_for_a_wrapped_model_and_for_one_that_is_not(other: str, inside: str) -> None:
+    loader = LOADER + "held_out = DataLoader(data, batch_size=8)\n"
+    after = converted(script(model=HELPER, loader=loader, loop=OF_BATCHES, after=other))
+    assert f"nn.functional.mse_loss((model if model.training else {inside})(x), y)" in after

@@ -15,7 +15,7 @@ from distify_codemods.libraries.parallel import FUNCTIONAL, REPLICATES
 from distify_codemods.objects import Mapping, Parameters, Sequence, Wrapped
 from distify_codemods.plan import Rewrite
 from distify_codemods.program import Module
-from distify_codemods.rules.base import Context, Rule, attribute_of
+from distify_codemods.rules.base import Context, Rule, attribute_of, call_of
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.other_scripts import inside_wrap
 from distify_codemods.values import Value
@@ -46,19 +46,23 @@ def run(context: Context) -> None:
         places.update((one, (module, _REASON)) for node in module.nodes for one in _shown(node))
     places = {node: place for node, place in places.items() if wrapped(context.facts.value(node))}
     for node, (module, reason) in places.items():
-        value = context.facts.value(node)
         if not context.editable(module, node, "a trained model is reached into"):
             continue
         if node in training:
             _by_each(context, module, node, training[node])
-        elif all(isinstance(obj, Wrapped) for obj in value.objs):
-            context.plan(module).replace(node, inside_wrap(context, module, node), CODE, reason)
         else:
-            context.put_into(module, node, "unwrap({})", reason)
+            context.plan(module).replace(node, _inside(context, module, node), CODE, reason)
     if places or saved:
         context.applied("state, attributes and evaluation go to the model inside the wrap")
     else:
         context.not_needed("the script itself never reaches into a trained model")
+
+
+def _inside(context: Context, module: Module, node: cst.BaseExpression) -> Rewrite:
+    """`.module`; where another model comes by that is not wrapped, what is inside of a wrap if there is one."""
+    if all(isinstance(obj, Wrapped) for obj in context.facts.value(node).objs):
+        return inside_wrap(context, module, node)
+    return call_of(f"{context.rt(module)}.unwrap({{}})")
 
 
 def _shown(node: cst.CSTNode) -> list[cst.BaseExpression]:
@@ -94,7 +98,7 @@ def _in_train_mode(context: Context, event: Event) -> bool:
 
 
 def _by_mode(inside: Rewrite) -> Rewrite:
-    """`(model if model.training else model.module)`"""
+    """`(model if model.training else model.module)`, `(model if model.training else rt.unwrap(model))`"""
 
     def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
         return tree.bracketed(cst.IfExp(test=attribute_of("training")(updated), body=updated, orelse=inside(updated)))
@@ -106,7 +110,7 @@ def _by_each(context: Context, module: Module, node: cst.BaseExpression, passes:
     """What trains and evaluates in one line, by the mode that the model is in."""
     if all(_in_train_mode(context, event) for event in passes):
         reason = "this line trains and evaluates: the wrap is for training"
-        context.plan(module).replace(node, _by_mode(inside_wrap(context, module, node)), CODE, reason)
+        context.plan(module).replace(node, _by_mode(_inside(context, module, node)), CODE, reason)
     else:
         context.needs_you(
             "this line trains and evaluates, and the model's mode does not tell which",
