@@ -313,3 +313,23 @@ def test_one_function_for_a_wrapped_model_and_for_one_that_is_not(other: str, in
     loader = LOADER + "held_out = DataLoader(data, batch_size=8)\n"
     after = converted(script(model=HELPER, loader=loader, loop=OF_BATCHES, after=other))
     assert f"nn.functional.mse_loss((model if model.training else {inside})(x), y)" in after
+
+
+@pytest.mark.parametrize(
+    "best",
+    [
+        "best = min(runs, key=lambda run: run['loss'])['model']\n",
+        "best = max(((-run['loss'], run['model']) for run in runs), key=lambda pair: pair[0])[1]\n",
+        "best = min((run['model'] for run in runs), key=lambda net: net.bias.item())\n",
+    ],
+)
+def test_the_best_of_several_models(best: str) -> None:
+    one = "        loss = nn.functional.mse_loss(net(x), y)\n        optimizer.zero_grad()\n"
+    step = "        loss.backward()\n        optimizer.step()\n        total += loss.item()\n"
+    loop = (
+        "runs = []\nfor rate in (0.1, 0.3):\n    net, total = nn.Linear(4, 1), 0.0\n"
+        "    optimizer = torch.optim.SGD(net.parameters(), lr=rate)\n    for x, y in loader:\n"
+        f"{one}{step}    runs.append({{'loss': total / len(loader), 'model': net}})\n"
+    )
+    after = converted(script(model="", optimizer="", loop=loop, after=best + "weights = best.state_dict()\n"))
+    assert "weights = best.module.state_dict()" in after

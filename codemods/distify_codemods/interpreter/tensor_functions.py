@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.allocation import Obj
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
     cuts,
     holding,
+    iterators,
     losses,
     pairing,
     patterns,
@@ -27,7 +28,7 @@ from distify_codemods.libraries import torch_nn, torch_optim
 from distify_codemods.libraries.apart import treats_samples_apart
 from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import CHANCE, Placed, Places, Verdict
+from distify_codemods.origins import CHANCE, Counter, Placed, Places, Shape, Verdict, Zero
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, sources_of
 
@@ -152,10 +153,12 @@ def _joined(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode
 def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """Python's max and min: of numbers that stand for batches, the sense is lost, what they depend on is not."""
     given = arguments.positional
-    if len(given) == 1:
-        given = [*given, holding.any_item(given[0])]
-    kinds = {value.scale for value in given} - {S.CONST}
     held: Ordered[Obj] = EMPTY
+    if len(given) == 1:
+        item = holding.any_item(given[0])
+        held |= (obj for obj in item.objs if not isinstance(obj, _NUMBERS))  # `min(runs, key=...)` is one of these
+        given = [*given, item, iterators.sorted_by(machine, arguments, item, node)]
+    kinds = {value.scale for value in given} - {S.CONST}
     if len(arguments.positional) > 1:
         held = held.union(*(value.objs for value in arguments.positional))
     if kinds:
@@ -166,6 +169,8 @@ def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode
     return Value(held, kind, sources_of(given))
 
 
+#: What stands for a number, which is another one where it is the largest of several.
+_NUMBERS = (Const, Counter, Placed, Places, Shape, Verdict, Zero)
 _FUNCTIONS: dict[str, Callable[[Machine, str, Arguments, cst.CSTNode], Value]] = {
     **dict.fromkeys(_WORDS("cat stack concat concatenate hstack vstack pad_sequence"), _joined),
     **dict.fromkeys(("set_grad_enabled", "manual_seed"), lambda machine, name, arguments, node: NOTHING),
