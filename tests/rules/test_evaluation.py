@@ -180,6 +180,16 @@ def test_loader_of_gathered_outputs(before: str, after: str) -> None:
     assert converted(evaluating(OUTPUTS, before)) == evaluated(GATHERED, after)
 
 
+def test_the_batch_size_of_a_loader_whose_batches_are_put_together() -> None:
+    """A loader that is given a batch sampler has none of its own; and what is gathered has the whole batch's rows."""
+    before = OUTPUTS.replace("append(guess)\n", "append(guess)\n        places.append(len(guesses) * other.batch_size)\n")
+    after = GATHERED.replace(
+        "append(guess)\n", "append(guess)\n        places.append(len(guesses) * rt.whole_loader(other).batch_size)\n"
+    )
+    before, after = (one.replace("guesses = []", "guesses, places = [], []") for one in (before, after))
+    assert converted(evaluating(before)) == evaluated(after, SPLIT)
+
+
 @pytest.mark.parametrize("size", ["", ", 1", ", batch_size=1"])
 def test_batches_of_one_sample_are_not_split(size: str) -> None:
     """Each rank would compute that one sample, and meet the others for it."""

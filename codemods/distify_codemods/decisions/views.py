@@ -90,10 +90,13 @@ def beside_training(facts: Facts) -> frozenset[cst.CSTNode]:
 def _is_asked(decisions: Decisions, event: Event) -> bool:
     """`len(loader.sampler)`, `loader.batch_size`: figures of all samples and of the global batch.
 
-    In a loop over its batches the batch size is left that of a rank's share, as `x.size(0)` is.
+    In a loop over its batches the batch size is left that of a rank's share, as `x.size(0)` is, unless what is made of
+    each batch is put together there.
     """
     if event.name == "batch_size" and event.value.scale is Scale.COUNT:
-        return False
+        dealt = [decisions.sharding_of(loader) for loader in loaders_iterated(event.receiver)]
+        if Sharding.GATHERED not in dealt:
+            return False
     if event.name not in ("sampler", "batch_sampler", "batch_size") or not _is_sharded(decisions, event.receiver):
         return False
     asked = loaders_iterated(event.receiver)  # an object of a derived class is no loader until its base is made
