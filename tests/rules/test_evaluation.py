@@ -182,10 +182,9 @@ def test_loader_of_gathered_outputs(before: str, after: str) -> None:
 
 def test_the_batch_size_of_a_loader_whose_batches_are_put_together() -> None:
     """A loader that is given a batch sampler has none of its own; and what is gathered has the whole batch's rows."""
-    before = OUTPUTS.replace("append(guess)\n", "append(guess)\n        places.append(len(guesses) * other.batch_size)\n")
-    after = GATHERED.replace(
-        "append(guess)\n", "append(guess)\n        places.append(len(guesses) * rt.whole_loader(other).batch_size)\n"
-    )
+    kept = "append(guess)\n        places.append(len(guesses) * {}.batch_size)\n"
+    before = OUTPUTS.replace("append(guess)\n", kept.format("other"))
+    after = GATHERED.replace("append(guess)\n", kept.format("rt.whole_loader(other)"))
     before, after = (one.replace("guesses = []", "guesses, places = [], []") for one in (before, after))
     assert converted(evaluating(before)) == evaluated(after, SPLIT)
 
