@@ -150,15 +150,24 @@ def _tried_out(found: Facts, backend: Backend, options: Options) -> Conversion:
     asked_for = not _may_share(options)
     if doubts and not asked_for:  # whoever did what sharded data need would come to shared forward passes
         return _convert_shared(found, backend, options, doubts)
+    figures = () if asked_for else _doubts(list(decisions.figures_of_one_rank(made)))
     made.facts = later.with_later(made.facts.with_unused)
     sharded = _convert_by(RULES, Context(made, backend, {}, options, against=doubts))
     blocking = sharded.of(Level.BLOCKING)
     if asked_for or not blocking:
-        return sharded
+        return _with_all_figures(found, backend, options, figures, sharded) if figures else sharded
     shared = _convert_shared(found, backend, options, blocking)
     if _shared(found).of_one_sample and len(shared.of(Level.BLOCKING)) == len(blocking):
         return shared  # which tells what is in the way of sharded data as well
     return sharded if len(blocking) <= len(shared.of(Level.BLOCKING)) else shared
+
+
+def _with_all_figures(
+    found: Facts, backend: Backend, options: Options, figures: tuple[Finding, ...], sharded: Conversion
+) -> Conversion:
+    """Some of what the script keeps or shows would be of rank 0's samples, unless every rank sees whole batches."""
+    shared = _convert_shared(found, backend, options, figures)
+    return sharded if shared.of(Level.BLOCKING) else shared
 
 
 def _links_at_once(found: Facts, options: Options) -> list[decisions.Link]:

@@ -1,4 +1,7 @@
-"""Figures of a rank's own samples that are written into something: they are told, and not called those of all."""
+"""Figures of a rank's own samples that are written into something: all ranks compute them from whole batches.
+
+Where sharded data are asked for, they are told, and not called those of all.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,16 @@ def training(made: str, turn: str, shown: str) -> str:
 
 
 def told(before: str) -> list[int]:
-    conversion = conversion_of(before, options=Options())
-    assert conversion.strategy is Strategy.SHARDED
+    """Of which lines either way of converting speaks."""
+    conversion = conversion_of(before, options=Options(strategy="sharded"))
     found = [one.place.line for one in conversion.of(Level.ADVICE) if one.message in TOLD and one.place]
     assert any(NONE_KEPT in one.message for one in conversion.of(Level.NOT_NEEDED)) is not bool(found)
     claims = [one.message for one in conversion.of(Level.NOT_NEEDED) if one.message.startswith("every decision")]
     assert all(("but one that is made by what METRIC01 names" in claim) is bool(found) for claim in claims)
+    by_itself = conversion_of(before, options=Options())
+    assert by_itself.strategy is (Strategy.SHARED if found else Strategy.SHARDED)
+    stands = [one for one in by_itself.of(Level.ADVICE) if "would be that of rank 0's samples" in one.message]
+    assert [one.place.line for one in stands if one.place] == found
     return found
 
 
@@ -183,7 +190,7 @@ def test_what_a_function_is_given_is_said_where_it_is_called_and_its_means_are_n
 )
 def test_what_is_counted_under_a_ranks_own_key_is_read_under_the_same(line: str) -> None:
     before = training("kept = {}", line, "print(kept)")
-    conversion = conversion_of(before, options=Options())
+    conversion = conversion_of(before, options=Options(strategy="sharded"))
     assert f"        {line}\n" in conversion.files[0].after.decode()
     assert line_of(before, line) in told(before)
 

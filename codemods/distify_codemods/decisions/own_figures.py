@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
@@ -9,6 +10,8 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref, Turn
 from distify_codemods.batches import BatchLoop
+from distify_codemods.decisions.base import Averaging, Decisions, Link, Sharding
+from distify_codemods.decisions.figures import CODE
 from distify_codemods.decisions.names import read_after
 from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.decisions.sinks import Kind as Sinks
@@ -19,6 +22,7 @@ from distify_codemods.inside import core, root
 from distify_codemods.interpreter.evidence import is_known
 from distify_codemods.libraries import effects, in_place, python
 from distify_codemods.libraries.progress import BARS
+from distify_codemods.naming import brief
 from distify_codemods.objects import Bound, External, Function, Instance, Mapping
 from distify_codemods.objects import Sequence as Listing
 from distify_codemods.origins import Share
@@ -144,6 +148,46 @@ class OwnFigures:
 
     def _is_for_effect(self, event: Event) -> bool:
         return self.facts.in_training(event) and isinstance(event.module.parents.get(event.node), cst.Expr)
+
+
+def of(decisions: Decisions) -> OwnFigures:
+    """Of training whose batches are shared out."""
+    loaders = decisions.facts.training_loaders
+    shared = [one for one in loaders if decisions.sharding_of(one) is Sharding.TRAINING]
+    return OwnFigures(decisions.facts, shared)
+
+
+def links(decisions: Decisions) -> Iterator[Link]:
+    """What is kept, logged or counted of each batch and cannot be put together over the ranks."""
+    beside = beside_means(decisions)
+    kept = [(one.module, one.node) for one in decisions.left if one.node not in beside]
+    for module, node in dict.fromkeys([*kept, *written(decisions)]):
+        yield Link(
+            module, node,
+            f"`{brief(node)}` keeps or shows what is made of a batch, which would be that of rank 0's samples",
+            "means, sums, counts and entries for each sample can be put together over the ranks",
+        )  # fmt: skip
+
+
+def written(decisions: Decisions) -> list[tuple[Module, cst.CSTNode]]:
+    """What is written into something of a rank's own samples, and is not put together before."""
+    told = [*(one.node for one in decisions.left), *(one.node for one in _put_together(decisions))]
+    return of(decisions).in_place({part for node in told for part in tree.walk(node)})
+
+
+def beside_means(decisions: Decisions) -> set[cst.CSTNode]:
+    """What stands in one statement with what is put together: the counts by which means are weighed."""
+    return {holder for one in _put_together(decisions) for holder in within_the_statement(one.module, one.node)}
+
+
+def within_the_statement(module: Module, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """A node, and what it is a part of."""
+    yield node
+    yield from itertools.takewhile(lambda one: not isinstance(one, cst.BaseStatement), module.enclosing(node))
+
+
+def _put_together(decisions: Decisions) -> list[Averaging]:
+    return [one for one in decisions.averages if one.code == CODE]
 
 
 def _run_in(facts: Facts, loop: BatchLoop, but: Collection[cst.CSTNode]) -> Iterator[tuple[Module, cst.CSTNode]]:

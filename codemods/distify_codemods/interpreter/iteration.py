@@ -11,11 +11,11 @@ import libcst as cst
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import to_library
-from distify_codemods.interpreter import collated, cuts, holding, pairing, rows, sampling, single_rows, text
+from distify_codemods.interpreter import collated, cuts, holding, pairing, parts, rows, sampling, single_rows, text
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import PART, Counter
+from distify_codemods.origins import PART, SEVERAL, Counter
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import ENTRY, NOTHING, Value, join
 
@@ -108,6 +108,8 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
 
 def _entry_of(over: Value) -> Value:
     item = holding.any_item(over)
+    if SEVERAL in item.sources:
+        return parts.computed(item)  # one of several tensors: `x.chunk(2, dim=1)`
     a_part = over.scale is item.scale is Scale.SAMPLES and PART in over.sources and not over.objs
     return replace(item, objs=ENTRY) if a_part else item
 

@@ -10,8 +10,7 @@ import libcst as cst
 
 from distify_codemods import claims, file_events, own_tests, refusals, tree
 from distify_codemods.backends import RUNTIME, Backend
-from distify_codemods.decisions import Blocked, Decisions, concurrent
-from distify_codemods.decisions.base import Sharding
+from distify_codemods.decisions import Blocked, Decisions, concurrent, own_figures
 from distify_codemods.decisions.own_figures import OwnFigures
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts
@@ -181,9 +180,7 @@ class Context:
     @property
     def own_figures(self) -> OwnFigures:
         """Of training whose batches are shared out: which figures stay one rank's."""
-        loaders = self.facts.training_loaders
-        shared = [one for one in loaders if self.decisions.sharding_of(one) is Sharding.TRAINING]
-        return OwnFigures(self.facts, shared)
+        return own_figures.of(self.decisions)
 
     def writes(self, event: Event) -> bool:
         """Whether a file is written, by a table or by its own word."""

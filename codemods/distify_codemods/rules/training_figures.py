@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from distify_codemods import tree
+from distify_codemods.decisions import own_figures
 from distify_codemods.decisions.base import Left, Reduction, Sharding
 from distify_codemods.facts import Facts
 from distify_codemods.file_events import code_of
 from distify_codemods.naming import brief
-from distify_codemods.program import Module
 from distify_codemods.rules.at_once import write
 from distify_codemods.rules.base import Context, Rule, outside_with
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -26,18 +24,16 @@ def run(context: Context) -> None:
     summed = _after_loops(context)
     kept = [one for one in context.decisions.averages if one.code == CODE]
     write(context, kept)
-    around = {holder for one in kept for holder in _within_the_statement(one.module, one.node)}
+    around = own_figures.beside_means(context.decisions)
     for left in _said_once(context.facts, context.decisions.left):
         what = "counted here is of rank 0's samples only; the means beside it are those of all ranks"
         what = what if left.node in around else "kept or logged here is of rank 0's samples only"
         context.advice(f"what is {what}", left.module, left.node)
-    own = context.own_figures
-    told = [*(one.node for one in context.decisions.left), *(one.node for one in kept)]
-    written = own.in_place({part for node in told for part in tree.walk(node)})
+    written = own_figures.written(context.decisions)
     for module, node in written:
         context.advice("what is written here is of rank 0's samples only", module, node)
     changed = {node for one in kept for node in (one.node, *one.module.enclosing(one.node))}
-    given = [event for event in own.in_others_hands() if event.node not in changed]
+    given = [event for event in context.own_figures.in_others_hands() if event.node not in changed]
     for event in given:
         context.advice(
             f"`{code_of(event)}` is given figures of a rank's own samples, and it is not known what it keeps of them",
@@ -58,14 +54,10 @@ def _said_once(facts: Facts, left: Sequence[Left]) -> Iterator[Left]:
         callers[frame.node].update([step for step in frame.context if isinstance(step, cst.CSTNode)][-1:])
     for one in left:
         calls = callers[one.module.function(one.node)]
-        if not calls or any(told.isdisjoint(_within_the_statement(facts.module_of(call), call)) for call in calls):
+        if not calls or any(
+            told.isdisjoint(own_figures.within_the_statement(facts.module_of(call), call)) for call in calls
+        ):
             yield one
-
-
-def _within_the_statement(module: Module, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """A node, and what it is a part of."""
-    yield node
-    yield from itertools.takewhile(lambda one: not isinstance(one, cst.BaseStatement), module.enclosing(node))
 
 
 def _summed_with_the_evaluation(context: Context) -> str:
