@@ -96,6 +96,48 @@ def test_what_is_seen_to_be_a_tuple_or_does_not_matter(lines: str, model: str) -
     assert links(training(lines, model)) == []
 
 
+ATTENTION = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(2, 12), nn.Linear(8, 1)
+
+    def forward(self, x):
+        h = self.qkv(x.view(-1, 2, 2))
+        {line}
+        return self.out(h.flatten(1))
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "q, k, v = (t.view(-1, 2, 2, 2).transpose(1, 2) for t in h.split(4, dim=2)); h = q @ k.transpose(-2, -1) @ v",
+        "q, k, v = [t.transpose(1, 2) for t in h.chunk(3, dim=-1)]; h = (q * k + v).transpose(1, 2)",
+        "q, k, v = map(lambda t: t.view(-1, 2, 2, 2), h.chunk(3, dim=-1)); h = F.softmax(q @ k.mT, dim=-1) @ v",
+    ],
+)
+def test_several_tensors_that_a_comprehension_goes_through(line: str) -> None:
+    before = script(imports=MORE, model=ATTENTION.format(line=line))
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARDED
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "h = torch.cat([t - t.mean(0) for t in h.chunk(2)])[:, :, :4]",
+        "h = torch.stack([t - h.mean(0) for t in h])[:, :, :4]",
+        "a, b = (t for t in h.chunk(2)); h = torch.cat([a, b - a])[:, :, :4]",
+    ],
+)
+def test_parts_of_a_batch_that_a_comprehension_goes_through(line: str) -> None:
+    before = script(imports=MORE, model=ATTENTION.format(line=line))
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARED
+
+
 @pytest.mark.parametrize(
     "head",
     [

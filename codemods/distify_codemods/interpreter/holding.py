@@ -196,9 +196,14 @@ def any_item(value: Value) -> Value:
             found.append(Value(obj.alone if isinstance(obj, External) else EMPTY))
     if value.scale is not Scale.CONST or value.sources or not found:
         turned = value.scale is Scale.TURNED and not value.objs  # a tensor, which has such a dimension more
-        scale, dims = (Scale.SAMPLES, max(value.dims - 1, 0)) if turned else (value.scale, 0)
+        scale, dims = (Scale.SAMPLES, max(value.dims - 1, 0)) if turned else (value.scale, _dims_of(found))
         found.append(Value(scale=scale, sources=value.sources, dims=dims))
     return join(*found)
+
+
+def _dims_of(items: list[Value]) -> int:
+    """How many dimensions each of the items has at least."""
+    return min((one.dims for one in items), default=0)
 
 
 def double_starred(arguments: Arguments) -> Value | None:
