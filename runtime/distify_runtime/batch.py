@@ -67,6 +67,11 @@ def say_per_rank(batch_size: int) -> None:
     _say(batch_size * world_size(), batch_size)
 
 
+def is_a_share(samples: int) -> bool:
+    """Whether loaders give each rank batches of as many samples."""
+    return samples in _told
+
+
 def _say(batch_size: int, share: int) -> None:
     if world_size() == 1 or share in _told:
         return

@@ -18,6 +18,8 @@ warnings.filterwarnings("ignore", "Using a target size")
 rt.init_process_group()
 torch.manual_seed(0)
 width = int(sys.argv[2])
+if len(sys.argv) > 4:
+    rt.per_rank_batch_size(int(sys.argv[4]))
 model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, width))
 if sys.argv[1] == "by a line":
     rt.broadcast_parameters(model)
@@ -78,6 +80,33 @@ def test_what_may_have_a_reason_is_said_once(width: int, loss: str, said: str) -
     ended = run_script(TRAIN, "wrapped", str(width), loss)
     assert [(one.code, one.out) for one in ended] == [(0, "trained\n")] * 2
     assert len(re.findall(said, ended[0].err)) == 1, ended[0].err
+
+
+@pytest.mark.parametrize(
+    ("loss", "made"),
+    [
+        ("out.view(-1, 2, 3).diff(dim=1).square().mean()", "4, 2, 3"),
+        ("(out * 2).reshape(len(x) // 2, 6).var(1).mean()", "4, 6"),
+    ],
+)
+def test_rows_of_samples_that_are_put_together_are_said_once(loss: str, made: str) -> None:
+    ended = run_script(TRAIN, "wrapped", "3", loss, "16")
+    assert [(one.code, one.out) for one in ended] == [(0, "trained\n")] * 2
+    assert len(re.findall(FOLDED.format("8, 3", made), ended[0].err)) == 1, ended[0].err
+
+
+@pytest.mark.parametrize(
+    ("loss", "batch"),
+    [
+        ("out.view(-1, 2, 3).mean(1).square().mean()", "8"),  # two views of each of 4 samples
+        ("(out.view(-1, 3) + centers[:, :3].reshape(4, 6).sum()).square().mean()", "16"),
+        ("out.view(8, 1, 3).square().mean() + out.view(-1).mean()", "16"),
+    ],
+)
+def test_rows_that_are_no_samples(loss: str, batch: str) -> None:
+    ended = run_script(TRAIN, "wrapped", "3", loss, batch)
+    assert [(one.code, one.out) for one in ended] == [(0, "trained\n")] * 2
+    assert "puts samples" not in ended[0].err, ended[0].err
 
 
 @pytest.mark.parametrize(

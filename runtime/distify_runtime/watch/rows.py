@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils import _pytree
 
+from distify_runtime import batch
 from distify_runtime.watch.frames import here
 from distify_runtime.watch.verdict import broken, say_once
 from distify_runtime.watch.watching import Watching
@@ -115,7 +116,7 @@ def _looked_through(seen: dict[Any, Any], samples: int) -> tuple[bool, str]:
                     return with_what in _LOSSES and name == "Expand", _of_pairs(one, shape)
                 if _meets_others(one, shape, samples):
                     return with_what in _LOSSES and with_what != "Sub" and name == "Expand", _of_pairs(one, shape)
-        if inputs and name in _FOLDING and _folds(shape, inputs[0], samples):
+        if inputs and name in _FOLDING and _folds(shape, inputs[0], samples, node in outputs):
             return False, _of_folds(inputs[0], shape)
     return False, ""
 
@@ -147,9 +148,15 @@ def _meets_others(given: tuple[int, ...], made: tuple[int, ...], samples: int) -
     return ahead > 0 and given[0:1] == (samples,) and samples in made[:ahead]
 
 
-def _folds(shape: tuple[int, ...], given: tuple[int, ...], samples: int) -> bool:
-    """Whether what held one number for each sample holds a row for each few of them."""
-    return _is_one_each(given, samples) and len(shape) == 2 and 1 < shape[0] < samples
+def _folds(shape: tuple[int, ...], given: tuple[int, ...], samples: int, of_outputs: bool) -> bool:
+    """Whether what held one number, or one row, for each sample holds a row for each few of them.
+
+    A model may be given several rows of each sample, views or frames, which are put together again: of rows it is known
+    where there are as many as a rank has samples.
+    """
+    one_each = _is_one_each(given, samples) and len(shape) == 2
+    rows = of_outputs and given[0:1] == (samples,) and batch.is_a_share(samples)
+    return (one_each or rows) and 1 < shape[0] < samples
 
 
 def _is_one_each(shape: tuple[int, ...], samples: int) -> bool:
