@@ -100,7 +100,16 @@ def _batch_norm(machine: Machine, name: str, arguments: Arguments, node: cst.CST
     tensor = arguments.get("input", 0) or NOTHING
     training = arguments.get("training", 5)
     fixed = training is None or training.constant() is False
-    coupled = tensor.scale in PER_SAMPLE and not fixed
+    return _normalised(tensor, tensor.scale in PER_SAMPLE and not fixed)
+
+
+def _layer_norm(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`layer_norm(x, x.shape)`: over all dimensions, that of the samples too."""
+    tensor, over = arguments.get("input", 0) or NOTHING, arguments.get("normalized_shape", 1) or NOTHING
+    return _normalised(tensor, tensor.scale in PER_SAMPLE and any(isinstance(obj, Shape) for obj in over.objs))
+
+
+def _normalised(tensor: Value, coupled: bool) -> Value:
     scale = S.COUPLED if coupled else tensor.scale
     return Value(scale=scale, sources=tensor.sources, dims=tensor.dims, one_row=tensor.one_row)
 
@@ -175,6 +184,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, str, Arguments, cst.CSTNode], Value]] =
     **dict.fromkeys(_WORDS("cat stack concat concatenate hstack vstack pad_sequence"), _joined),
     **dict.fromkeys(("set_grad_enabled", "manual_seed"), lambda machine, name, arguments, node: NOTHING),
     "batch_norm": _batch_norm,
+    "layer_norm": _layer_norm,
     "pack_padded_sequence": recurrent.pack,
     "pad_packed_sequence": recurrent.unpack,
     "einsum": lambda machine, name, arguments, node: patterns.einsum(arguments),
