@@ -10,13 +10,11 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from distify_codemods.allocation import Obj
 from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_events import code_of, given_a_path, may_write, tells_only
 from distify_codemods.inside import core, root
-from distify_codemods.interpreter import modules
 from distify_codemods.libraries import effects, outside
 from distify_codemods.libraries.python import BY_NAME
 from distify_codemods.libraries.quiet import is_quiet
@@ -70,8 +68,7 @@ def _is_unknown(facts: Facts, event: Event) -> bool:
         return False  # an exception, made to be raised
     if event.name == "?" and isinstance(event.node, cst.Call):
         called = event.node.func
-        known = _is_of_known_classes(facts.value(called)) or _are_known_parts(facts, called)
-        known = known or _is_its_makers(facts, called)
+        known = _is_of_known_classes(facts.value(called)) or _is_its_makers(facts, called)
         return not (known or is_unbound(facts, event.module, called))
     if event.name == "?":
         return True
@@ -94,31 +91,6 @@ def _is_of_known_classes(value: Value) -> bool:
     made = [core(obj) for obj in value.objs]
     bases = [name for obj in made if isinstance(obj, Instance) and obj.of for name in obj.of.libraries]
     return bool(made) and all(isinstance(obj, Instance) for obj in made) and all(map(is_quiet, bases))
-
-
-def _are_known_parts(facts: Facts, called: cst.BaseExpression) -> bool:
-    """`model.layers[0]` of a model that is wrapped: what the model itself holds there are modules that are known."""
-    parts = _held(facts, called) if isinstance(called, cst.Subscript) else []
-    known = (
-        is_quiet(one.name) if isinstance(one, External) else _is_of_known_classes(Value(one.alone)) for one in parts
-    )
-    return bool(parts) and all(known)
-
-
-def _held(facts: Facts, node: cst.BaseExpression) -> list[Obj]:
-    """What an item of torch's containers may be; empty where one of them is no such container."""
-    if not isinstance(node, cst.Subscript):
-        return [one for obj in facts.value(node).objs for one in _in_the_model(obj)]
-    held = [modules.held_by(one) for one in _held(facts, node.value)]
-    return [] if None in held else [core(obj) for value in held if value is not None for obj in value.objs]
-
-
-def _in_the_model(obj: Obj) -> list[Obj]:
-    """What an attribute of a wrapped model is in the model; the object itself where it is no attribute of one."""
-    if not isinstance(obj, Method) or obj.receiver is None:
-        return [core(obj)]
-    owners = [one for owner in obj.receiver.objs for one in _in_the_model(owner)]
-    return [core(one) for owner in owners for one in owner.attributes.get(obj.name, Value(obj.alone)).objs]
 
 
 def _is_found(event: Event) -> bool:

@@ -11,6 +11,7 @@ from distify_codemods.interpreter import folders, forms, imports, modules, optim
 from distify_codemods.libraries import python, torch_data, torch_optim
 from distify_codemods.libraries.forms import OF_A_KIND
 from distify_codemods.objects import (
+    Bound,
     Class,
     External,
     Instance,
@@ -25,7 +26,6 @@ from distify_codemods.objects import (
 )
 from distify_codemods.ordered import EMPTY
 from distify_codemods.origins import Shape
-from distify_codemods.parameters import has_none
 from distify_codemods.reads import Table
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value, join
@@ -44,10 +44,8 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
     if isinstance(obj, Wrapped):
         if name == "module" and obj.inner is not None and "module" not in obj.inner.attributes:
             return Value(obj.inner.alone)
-        part = obj.inner.attributes.get(name, NOTHING) if obj.ours and obj.inner is not None else NOTHING
-        if part.objs and all(map(has_none, part.objs)):  # `model.loss_fn`: it is asked of what is wrapped
-            return part
-        return method_of(machine, obj, receiver, name, node)
+        part = _inside_the_wrap(machine, obj, name, node)
+        return part if part is not None else method_of(machine, obj, receiver, name, node)
     if isinstance(obj, (Instance, Class, Parent)):
         return machine.attribute(obj, name, receiver, node)
     if isinstance(obj, External):
@@ -59,6 +57,14 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
     if isinstance(obj, (Mapping, Sequence, Passing)):
         return method_of(machine, obj, receiver, name, node)
     return tensor_attribute(machine, receiver.of(obj.alone), name, node)
+
+
+def _inside_the_wrap(machine: Machine, wrap: Wrapped, name: str, node: cst.Attribute) -> Value | None:
+    """`model.loss_fn`, `model.accuracy`: what a model has of its own is asked of what is wrapped (MODEL03)."""
+    if not wrap.ours or not isinstance(wrap.inner, (Instance, External)):
+        return None
+    found = attribute_of(machine, wrap.inner, name, Value(wrap.inner.alone), node)
+    return None if any(isinstance(one, (Method, Bound)) for one in found.objs) else found
 
 
 def _is_unwrapped(machine: Machine, obj: Obj) -> bool:
@@ -120,6 +126,8 @@ def _external_attribute(machine: Machine, obj: External, name: str, receiver: Va
     if obj.name in torch_data.LOADERS and name in ("dataset", "batch_size"):
         position = 0 if name == "dataset" else 1
         return (obj.arguments and obj.arguments.get(name, position)) or NOTHING
+    if (kept := modules.kept_by_any_part(obj, name)).sources:
+        return kept
     if (path := folders.of_a_path(machine, obj, name, node, receiver.of(obj.alone))) is not None:
         return path
     return method_of(machine, obj, receiver, name, node)

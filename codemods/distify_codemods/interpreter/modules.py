@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from distify_codemods.allocation import Obj
-from distify_codemods.inside import core
+from distify_codemods.inside import core, made_of
 from distify_codemods.libraries import computing, torch_nn
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Sequence
 from distify_codemods.values import NOTHING, Value, join
@@ -61,6 +61,14 @@ def under_name(obj: External, name: str) -> Value | None:
     tables = [one for one in given.objs if isinstance(one, Mapping)] if given is not None else []
     known = bool(tables) and all(name in one.items for one in tables)
     return join(*(one.items[name] for one in tables)) if known else None
+
+
+def kept_by_any_part(obj: External, name: str) -> Value:
+    """`[one.entropy for one in model.modules()]`: what forward passes have left in whichever part that has it."""
+    if obj.whole is None:
+        return NOTHING
+    parts = [one for value in made_of([Value(obj.whole.alone)]) for one in value.objs if isinstance(one, Instance)]
+    return join(*(one.attributes[name] for one in dict.fromkeys(parts) if name in one.attributes))
 
 
 def _is_whole(given: list[Value]) -> bool:
