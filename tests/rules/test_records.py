@@ -20,7 +20,8 @@ for epoch in range(3):
         {kept}
 np.save("kept.npy", kept)
 """
-TABLE, ROWS, NAMED = "kept = np.zeros((3, 64))\n", "kept = torch.zeros(64)\n", "kept = {}\n"
+TABLE, ROWS, NAMED = "kept = np.zeros((3, 64))\n", "at, kept = 0, torch.zeros(64)\n", "kept = {}\n"
+WIDE = "at, kept = 0, np.zeros((64, 1))\n"
 
 
 def links(setup: str, kept: str) -> list[int]:
@@ -30,7 +31,7 @@ def links(setup: str, kept: str) -> list[int]:
     found = [one for one in conversion.of(Level.ADVICE) if "keeps something for each sample" in one.message]
     assert (conversion.strategy is Strategy.SHARED) is bool(found)
     lines = [one.place.line for one in found if one.place]
-    assert set(lines) <= {line_of(before, kept.split("\n")[-1].strip())}
+    assert set(lines) <= {line_of(before, one.strip()) for one in kept.split("\n")}
     return lines
 
 
@@ -39,6 +40,14 @@ def links(setup: str, kept: str) -> list[int]:
     [
         (TABLE, "kept[epoch, i.numpy()] = out.detach().squeeze(1).numpy()"),
         (ROWS, "kept[i] = out.detach().squeeze(1)"),
+        (WIDE, "kept[at : at + len(x)] = out.detach().numpy()\nat += len(x)"),
+        (WIDE, "end = at + len(x)\nkept[at:end] = out.detach().numpy()\nat = end"),
+        (WIDE, "kept[step * len(x) : (step + 1) * len(x)] = out.detach().numpy()"),
+        (WIDE, "kept[step * 8 : step * 8 + 8] = out.detach().numpy()"),
+        (ROWS, "kept[at : at + len(x)].copy_(out.detach().squeeze(1))\nat += len(x)"),
+        (ROWS, "kept.narrow(0, at, len(x)).copy_(out.detach().squeeze(1))\nat += len(x)"),
+        (ROWS, "for row in out.detach():\n    kept[at] = row\n    at += 1"),
+        (ROWS, "for row in range(len(x)):\n    kept[at + row] = out[row].detach()\nat += len(x)"),
         (NAMED, "for name, value in zip(i.tolist(), out.squeeze(1).tolist()):\n    kept[name] = value"),
     ],
 )
@@ -51,6 +60,9 @@ def test_what_is_kept_for_each_sample_shares_forward_passes(setup: str, kept: st
     [
         (TABLE, "kept[epoch, step] = loss.item()"),
         (NAMED, "kept[epoch] = loss.item()"),
+        (ROWS, "kept[at] = loss.item()\nat += 1"),
+        (ROWS, "kept[: len(x)] = out.detach().squeeze(1)"),  # the last batch
+        (ROWS, "rows = torch.zeros(64)\nrows[at : at + len(x)] = out.detach().squeeze(1)"),
         (NAMED, "kept[len(x)] = step"),
         (ROWS, "rows = torch.zeros(64)\nrows[i] = out.detach().squeeze(1)"),  # gone with the turn
         (ROWS, "wanted = torch.zeros(len(x), 64)\nwanted[range(len(x)), i] = 1.0\nshown = (out - wanted).mean()"),

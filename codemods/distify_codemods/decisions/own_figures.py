@@ -116,8 +116,11 @@ class OwnFigures:
                 if by:
                     yield target, by
         elif isinstance(node, cst.Call):
-            if isinstance(node.func, cst.Attribute) and node.func.attr.value in in_place.METHODS:
-                yield node.func.value, ()
+            if isinstance(node.func, cst.Attribute):
+                written = holder_of(node.func.value)
+                some = written is not node.func.value and node.func.attr.value in in_place.OVERWRITING
+                if some or node.func.attr.value in in_place.METHODS:
+                    yield written, ()
             names = [obj.name for obj in self.facts.value(node.func).objs if isinstance(obj, Ref)]
             found = dict.fromkeys(place for one in names or [""] for place in in_place.written_by(one, node))
             yield from ((place, ()) for place in found)
@@ -210,6 +213,18 @@ def _run_in(facts: Facts, loop: BatchLoop, but: Collection[cst.CSTNode]) -> Iter
 def _is_of_a_module(method: Bound) -> bool:
     """What a model keeps of its batches is looked at where its forward pass is."""
     return method.receiver is not None and is_module(method.receiver)
+
+
+def holder_of(place: cst.BaseExpression) -> cst.BaseExpression:
+    """What has the entries at a place: `rows` of `rows[i:][0]` and of `rows.narrow(0, i, 8)`."""
+    while True:
+        if isinstance(place, cst.Subscript):
+            place = place.value
+            continue
+        view = place.func if isinstance(place, cst.Call) else None
+        if not isinstance(view, cst.Attribute) or view.attr.value not in in_place.VIEWS:
+            return place
+        place = view.value
 
 
 def is_made_in(loop: BatchLoop, obj: Obj) -> bool:
