@@ -139,6 +139,19 @@ def test_noise_that_all_ranks_draw_alike(distify: CommandLine, here: Here, scrip
         assert told in checks["noise"]["message"]
 
 
+def test_samples_that_are_paired_at_random(here: Here, script: Path) -> None:
+    """Within a rank's share: others than one process pairs, which is what parts the runs."""
+    drawn = "order = torch.randperm(len(x))"
+    mixed = f"{drawn}\n            loss = nn.functional.mse_loss(model(x + x[order]), y + y[order])".encode()
+    text = TRAIN.replace(b"loss = nn.functional.mse_loss(model(x), y)", mixed)
+    assert text.count(b"order = ") == 1
+    script.write_bytes(text)
+    ended = here("verify", "train.py")
+    assert (ended.code, ended.err) == (1, "")
+    told = f"samples are paired at random within a rank's share of the batch, at train.py:14 (`{drawn}`)"
+    assert told in " ".join(ended.out.decode().split()), ended.out.decode()
+
+
 OWN = """\
 class Rows(torch.utils.data.Dataset):
     def __init__(self, rows):

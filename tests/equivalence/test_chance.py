@@ -9,8 +9,9 @@ from typing import Literal
 
 import pytest
 from distify_runtime.trace import chance
-from distify_runtime.trace.compare import Check
+from distify_runtime.trace.compare import Check, Difference, Tolerance, compare
 from distify_runtime.trace.draws import Drawn, load_draws
+from distify_runtime.trace.traces import Trace
 
 from tests.equivalence.harness import run_converted, run_original
 
@@ -123,6 +124,56 @@ def test_what_all_ranks_draw_alike_in_an_evaluation_is_no_noise_of_shares(tmp_pa
     found = looked_at(evaluated, evaluated.converted, tmp_path)
     assert found.difference is None, found
     assert not found.empty
+
+
+PROBED = (
+    EVALUATED.partition("best =")[0]
+    + """\
+x, y = next(iter(loader))
+print(model(x).shape)
+for epoch in range(2):
+    for x, y in loader:
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+)
+
+
+@pytest.mark.parametrize("seeded", [True, False])
+def test_a_forward_pass_of_a_whole_batch_before_training_is_no_noise_of_shares(seeded: bool, tmp_path: Path) -> None:
+    """All ranks have that batch, and draw alike for it; what they draw for their shares behind it is judged as ever."""
+    text = PROBED if seeded else PROBED.replace("torch.manual_seed(3)\n", "")
+    probed = original(text, tmp_path)
+    assert probed.converted.count("rt.seed_ranks_apart()") == 1
+    found = looked_at(probed, probed.converted, tmp_path)
+    assert found.difference is None, found
+    assert not found.empty
+    (tmp_path / "alike").mkdir()
+    found = looked_at(probed, probed.converted.replace("rt.seed_ranks_apart()", "pass"), tmp_path / "alike")
+    assert found.difference is not None
+    assert SAME in found.difference.message
+    assert "seeded alike again" in found.difference.hint
+
+
+def unwrapped(*dropouts: tuple[int, int, int]) -> Trace:
+    """Of a run without DistributedDataParallel: the step, the place, and how many numbers it goes over."""
+    return Trace([], [], [], [], [], 2, 8, False, dropouts=list(dropouts))
+
+
+def test_dropout_of_a_whole_batch_before_training_is_drawn_alike_by_right() -> None:
+    """In the runs whose parameters are compared, where of dropout its place in the stream is left."""
+
+    def told(*ranks: Trace) -> Difference | None:
+        checks = compare(unwrapped((1, 7, 128), (1, 8, 128)), ranks, Tolerance())
+        return next(check for check in checks if check.name == "noise").difference
+
+    assert told(unwrapped((1, 7, 128), (1, 8, 64)), unwrapped((1, 7, 128), (1, 9, 64))) is None
+    alike = unwrapped((1, 7, 128), (1, 8, 64))
+    difference = told(alike, alike)
+    assert difference is not None
+    assert difference.message == "ranks 0 and 1 draw the same dropout"
 
 
 def test_each_rank_draws_its_own(pair: Pair, tmp_path: Path) -> None:
@@ -320,3 +371,16 @@ def test_a_large_probe_hides_no_ranks_that_draw_alike_later() -> None:
     apart = [*samples(0, 64), *samples(100, 16), *[replace(one, step=2) for one in samples(200, 16)]]
     other = [*samples(0, 64), *samples(300, 16), *[replace(one, step=2) for one in samples(400, 16)]]
     assert chance.noise(run(64, 32), [apart, other]).difference is None
+
+
+@pytest.mark.parametrize("rows", [32, 16, 8])
+def test_a_whole_batch_may_be_as_large_as_a_share(rows: int) -> None:
+    def masks(seed: int, rows: int) -> Drawn:
+        return replace(drawn(seed, rows)[0], place=f"{seed}")
+
+    ranks = [[masks(1, rows), masks(seed, 8)] for seed in (2, 3)]
+    assert chance.noise([masks(1, rows), masks(4, 16)], ranks).difference is None
+    alike = [masks(1, rows), masks(2, 8)]
+    difference = chance.noise([masks(1, rows), masks(2, 16)], [alike, alike]).difference
+    assert difference is not None
+    assert SAME in difference.message

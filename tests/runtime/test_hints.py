@@ -69,6 +69,31 @@ def test_numbers_that_are_not_shared_out_are_no_reason(original: list[int], rank
     assert parting(original, *ranks).startswith("other samples")
 
 
+PAIRS = "perm = torch.randperm(len(x))"
+
+
+def paired(original: int, *ranks: int, step: int = 1) -> str:
+    """The hint about a first step that is another one, where a line draws an order of so many numbers."""
+    theirs = replace(run(0.9, 0.8), orders=[(step, "train.py:9", PAIRS, original)] if original else [])
+    other = torch.tensor([0.7, 0.9], dtype=torch.float64)
+    ours = [replace(run(0.7, 0.6, inputs=4), orders=[(step, "train_dist.py:12", PAIRS, count)]) for count in ranks]
+    for one in ours:
+        one.steps[0] = (0, other)
+    return about_parting(theirs, ours, 1)
+
+
+def test_samples_that_are_paired_within_shares_are_named() -> None:
+    hint = paired(16, 8, 8)
+    where = f"train.py:9 (`{PAIRS}`)"
+    assert hint.startswith(f"samples are paired at random within a rank's share of the batch, at {where}")
+
+
+@pytest.mark.parametrize("counts", [(16, 16, 16), (16, 8, 0), (0, 8, 8)])
+def test_orders_that_are_no_shares_are_no_reason(counts: tuple[int, int, int]) -> None:
+    assert paired(*counts).startswith("other samples")
+    assert paired(16, 8, 8, step=2).startswith("other samples")  # later than the runs part
+
+
 def test_a_mistake_that_has_a_shape_is_that() -> None:
     """A step that is half the original's is no matter of chance."""
     hint = about_parting(run(0.8, own_draws=("albumentations",)), [run(0.9), run(0.9)], 1)

@@ -24,13 +24,13 @@ from dataclasses import dataclass
 
 from distify_runtime.trace.compare import Check, Difference
 from distify_runtime.trace.draws import Drawn
+from distify_runtime.trace.hints import DRAWN_ALIKE
 
 RARE = 1e-5
 #: Numbers that are looked at of each kind and rank.
 _MOST = 20_000
 #: A total below that part of the original's, where some rank draws none, is no matter of padding.
 _LACKING = 0.75
-_APART = "`rt.seed_ranks_apart()`, or a seed with the rank in it, is missing before the training"
 _WORKERS = (
     "workers draw from what their process has drawn when the pass began, or from what `worker_init_fn` says: seed the "
     "ranks apart before that"
@@ -84,7 +84,7 @@ def _for_samples(original: Sequence[Drawn], ranks: Sequence[Sequence[Drawn]]) ->
     counts = [Counter(map(_kind, drawn)) for drawn in (original, *ranks)]
     alike = {kind for kind, count in counts[0].items() if all(other[kind] == count for other in counts)}
     differing = [[one for one in drawn if _kind(one) not in alike] for drawn in (original, *ranks)]
-    everyone = [list(drawn) for drawn in _without_what_all_draw(differing)]
+    everyone = _without_what_all_draw(differing)
     shared = _shared_out(everyone)
     kept = [_by_source(one for one in drawn if shared(one)) for drawn in everyone]
     return kept[0], kept[1:]
@@ -106,21 +106,46 @@ def _shared_out(everyone: Sequence[Sequence[Drawn]]) -> Callable[[Drawn], bool]:
     return shared
 
 
-def _without_what_all_draw(everyone: list[list[Drawn]]) -> list[Iterator[Drawn]]:
-    """What is left of a kind where all draw some from the places of the original, for a batch that all of them load
-    whole; if ranks have drawn the rest of the original's among them. Where they have not, they share nothing out.
+def _without_what_all_draw(everyone: Sequence[Sequence[Drawn]]) -> list[list[Drawn]]:
+    """What is left of each source in a step, without what is drawn for a batch that all ranks have whole."""
+    groups = [_grouped(drawn) for drawn in everyone]
+    left: list[list[Drawn]] = [[] for _ in everyone]
+    for group in dict.fromkeys(itertools.chain(*groups)):
+        for kept, draws in zip(left, _without_common([one.get(group, []) for one in groups]), strict=True):
+            kept += draws
+    return left
+
+
+def _grouped(drawn: Iterable[Drawn]) -> dict[Hashable, list[Drawn]]:
+    found: dict[Hashable, list[Drawn]] = defaultdict(list)
+    for one in drawn:
+        found[one.step, one.source, one.with_gradients].append(one)
+    return found
+
+
+def _without_common(everyone: Sequence[list[Drawn]]) -> Sequence[list[Drawn]]:
+    """Without what all ranks draw from the same places in shapes of the original's, if they have drawn the rest of the
+    original's among them. Where they have not, they share nothing out.
     """
-    kinds = [defaultdict[Hashable, list[Drawn]](list) for _ in everyone]
-    for found, drawn in zip(kinds, everyone, strict=True):
-        for one in drawn:
-            found[_kind(one)].append(one)
-    common: dict[Hashable, set[str]] = {}
-    for kind, draws in list(kinds[0].items()):
-        places = set.intersection(*({one.place for one in found[kind]} for found in kinds))
-        left, *lefts = [sum(one.place not in places for one in found[kind]) for found in kinds]
-        if places and min(lefts) > 0 and abs(sum(lefts) - left) < len(lefts) and len(places) < len(draws):
-            common[kind] = places
-    return [(one for one in drawn if one.place not in common.get(_kind(one), ())) for drawn in everyone]
+    original, *ranks = everyone
+    places = set.intersection(*({one.place for one in rank} for rank in ranks))
+    common, _ = _parted([one for one in ranks[0] if one.place in places], original)
+    whole = {one.place for one in common}
+    _, left = _parted(original, common)
+    lefts = [[one for one in rank if one.place not in whole] for rank in ranks]
+    row = max((one.amount // one.shape[0] for one in left if one.shape and one.shape[0]), default=1)
+    all_drawn = abs(sum(map(_amount, lefts)) - _amount(left)) < len(ranks) * row
+    return [left, *lefts] if all((common, left, *lefts)) and all_drawn else everyone
+
+
+def _parted(draws: Sequence[Drawn], like: Sequence[Drawn]) -> tuple[list[Drawn], list[Drawn]]:
+    """As many as these others are of each shape, from their places if there are such; and the rest."""
+    wanted, places = Counter(one.shape for one in like), {one.place for one in like}
+    parts: tuple[list[Drawn], list[Drawn]] = [], []
+    for one in sorted(draws, key=lambda one: one.place not in places):
+        parts[not wanted[one.shape]].append(one)
+        wanted[one.shape] -= wanted[one.shape] > 0
+    return parts
 
 
 def _kind(drawn: Drawn) -> Hashable:
@@ -188,7 +213,7 @@ def _of_laws(draws: Sequence[Drawn], step: int) -> dict[str, list[float]]:
 
 def _alike(chance: float, ranks: list[int], source: str, step: int | None) -> _Found:
     message = f"{_ranks(ranks)} draw the same noise (`{source}`) for different samples"
-    return _Found(chance, message, _WORKERS if " in worker " in source else _APART, step)
+    return _Found(chance, message, _WORKERS if " in worker " in source else DRAWN_ALIKE, step)
 
 
 def _other_laws(original: Draws, parts: Sequence[Draws]) -> Iterator[_Found]:

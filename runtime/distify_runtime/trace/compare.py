@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from distify_runtime.trace.figures import different_figure, without_times
-from distify_runtime.trace.hints import about_parting, about_steps, about_work
+from distify_runtime.trace.hints import DRAWN_ALIKE, about_parting, about_steps, about_work
 from distify_runtime.trace.reading import first_difference
 from distify_runtime.trace.saves import with_those_of_libraries, without_wraps
 from distify_runtime.trace.traces import Trace, is_of_an_evaluation
@@ -212,11 +212,10 @@ def _noise(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
     if not any(trace.dropouts for trace in ranks) or any(trace.shares_forwards for trace in ranks):
         return _nothing("nothing is drawn for samples")
     for places in zip(*(trace.dropouts for trace in ranks), strict=False):
-        step = places[0][0]
         alike = [rank for rank, place in enumerate(places) if places.count(place) > 1]
-        if alike:
-            hint = "`rt.seed_ranks_apart()`, or a seed with the rank in it, is missing before the training"
-            return _differs(f"ranks {' and '.join(map(str, alike))} draw the same dropout", hint, step)
+        if alike and not (len(set(places)) == 1 and places[0] in original.dropouts):  # of a batch that all have whole
+            message = f"ranks {' and '.join(map(str, alike))} draw the same dropout"
+            return _differs(message, DRAWN_ALIKE, places[0][0])
     return _same("each rank draws its own dropout")
 
 

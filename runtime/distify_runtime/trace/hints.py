@@ -12,8 +12,13 @@ import torch
 from distify_runtime.trace.traces import Trace
 
 _NEAR = 1e-3
+_Lines = Sequence[tuple[int, str, str, int]]  # a step, a place, what stands there, and how many in that step
 #: Times the original's work that ranks may do together; more than that is no padding.
 _TOO_MUCH = 1.5
+DRAWN_ALIKE = (
+    "`rt.seed_ranks_apart()`, or a seed with the rank in it, is missing before that, or the ranks are seeded alike "
+    "again behind it"
+)
 
 
 def about_steps(original: Trace, ranks: Sequence[Trace]) -> str:
@@ -70,7 +75,9 @@ def about_parting(original: Trace, ranks: Sequence[Trace], step: int) -> str:
             f"each rank trains on whole batches: divide the batch size by the {len(ranks)} ranks, and deal the "
             "samples out"
         )
-    drawn = _drawn_for_each_sample(original, ranks, step) or _drawn_elsewhere(original)
+    drawn = (
+        _paired(original, ranks, step) or _drawn_for_each_sample(original, ranks, step) or _drawn_elsewhere(original)
+    )
     if step == 1:
         return drawn or (
             "other samples (the training loader is not dealt out), BatchNorm with each rank's own statistics, or a "
@@ -102,23 +109,38 @@ def _shares_forwards(ranks: Sequence[Trace]) -> bool:
 
 
 def _drawn_for_each_sample(original: Trace, ranks: Sequence[Trace], step: int) -> str:
-    """The line of which each rank has drawn its share by then: a number for each of its own samples."""
-    wanted, *got = [_singles(trace, step) for trace in (original, *ranks)]
+    where = _shared_out([trace.singles for trace in (original, *ranks)], step)
+    return where and (
+        f"a number is drawn for each sample at {where}, which each rank draws by itself for its own samples: what is "
+        "made of them cannot be compared. Take out what is drawn so, and compare once more"
+    )
+
+
+def _paired(original: Trace, ranks: Sequence[Trace], step: int) -> str:
+    """The line that draws an order of a batch's samples, and on each rank one of its share."""
+    where = _shared_out([trace.orders for trace in (original, *ranks)], step)
+    return where and (
+        f"samples are paired at random within a rank's share of the batch, at {where}: other pairs than one process "
+        "makes, of the same kind, so that what is made of them cannot be compared. Take out what is drawn so, and "
+        "compare once more"
+    )
+
+
+def _shared_out(noted: Sequence[_Lines], step: int) -> str:
+    """Of the lines of which ranks draw their shares, the one that draws most, with its place."""
+    wanted, *got = [_counts(lines, step) for lines in noted]
     shared = [line for line, count in wanted.items() if _is_shared_out(count, [own[line] for own in got])]
     if not shared:
         return ""
     most = max(shared, key=lambda line: wanted[line])
-    place = next(where for _, where, line, _ in original.singles if line == most)
-    return (
-        f"a number is drawn for each sample at {place} (`{most}`), which each rank draws by itself for its own "
-        "samples: what is made of them cannot be compared. Take out what is drawn so, and compare once more"
-    )
+    place = next(where for _, where, line, _ in noted[0] if line == most)
+    return f"{place} (`{most}`)"
 
 
-def _singles(trace: Trace, step: int) -> Counter[str]:
+def _counts(lines: _Lines, step: int) -> Counter[str]:
     """By what stands in the line: the original and the ranks may have it at another place."""
     found = Counter[str]()
-    for number, _, line, count in trace.singles:
+    for number, _, line, count in lines:
         found[line] += count if number <= step else 0
     return found
 

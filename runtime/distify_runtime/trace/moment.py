@@ -20,8 +20,11 @@ class Moment:
     workers: bool = False  # a loader has asked for some
     loss: float = nan  # of which gradients have been taken since the last step, all together
     mixed: bool = False  # the script has asked for mixed precision
-    dropouts: list[tuple[int, int]] = field(default_factory=list)  # of a wrapped model: the step, and where chance was
-    unwrapped_dropouts: list[tuple[int, int]] = field(default_factory=list)  # of others, as under Horovod
+    #: Of a wrapped model: the step, where chance was, and of how many numbers some would have been left out.
+    dropouts: list[tuple[int, int, int]] = field(default_factory=list)
+    unwrapped_dropouts: list[tuple[int, int, int]] = field(default_factory=list)  # of others, as under Horovod
+    #: Orders of so many numbers that lines draw by chance, as a batch's samples are paired by: as `singles`.
+    orders: dict[tuple[int, str, str], int] = field(default_factory=dict)
 
     def step(self) -> None:
         self.steps += 1

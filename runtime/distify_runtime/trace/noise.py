@@ -42,7 +42,7 @@ _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _FILL = {Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.bernoulli_, Tensor.exponential_, Tensor.log_normal_}
 _MAKE = {torch.randn: torch.randn, torch.rand: torch.rand, torch.randn_like: torch.randn, torch.rand_like: torch.rand}
 _MOST_DROPOUTS = 20
-_MOST_SINGLES = 1000  # lines of steps
+_MOST_LINES = 1000  # of steps
 _is_of_script = functools.cache(frames.is_of_script)
 _STEP = 1009  # draws of a step that are told apart
 
@@ -54,7 +54,7 @@ def without_dropout() -> None:
     """
 
     def identity(original: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        _note_dropout(kwargs.get("training", kwargs.get("train", args[1] if len(args) > 1 else True)))
+        _note_dropout(input, kwargs.get("training", kwargs.get("train", args[1] if len(args) > 1 else True)))
         return input
 
     def setting(number: int, name: str, value: object) -> Callable[..., Any]:
@@ -75,7 +75,7 @@ def without_dropout() -> None:
         wrap(torch._VF, name, _without_recurrent)
 
 
-def _note_dropout(training: object) -> None:
+def _note_dropout(dropped: Tensor, training: object) -> None:
     """Where the stream is from which it would have been drawn: what two ranks draw from one place is the same."""
     NOW.drawn |= torch.is_grad_enabled()
     wrapped: Any = DistributedDataParallel._active_ddp_module
@@ -84,7 +84,7 @@ def _note_dropout(training: object) -> None:
     if in_training and torch.is_grad_enabled() and len(noted) < _MOST_DROPOUTS:
         state = accelerators.random_state()
         state = torch.get_rng_state() if state is None else state
-        noted.append((NOW.steps + 1, zlib.crc32(bytes(state.tolist()))))
+        noted.append((NOW.steps + 1, zlib.crc32(bytes(state.tolist())), dropped.numel()))
 
 
 def _without_recurrent(original: Any, *args: Any) -> Any:
@@ -103,6 +103,7 @@ def same_noise(each_sample: bool = False) -> None:
     NOW.each_sample = each_sample
     wrap(functional, "gumbel_softmax", _gumbel_softmax)
     handle(dict.fromkeys((*_FILL, *_MAKE, torch.randint, torch.normal, torch.bernoulli), _draw))
+    handle({torch.randperm: _order})
     _same_numpy_noise()
     for name in PYTHON:
         wrap(random, name, _noted)
@@ -115,16 +116,27 @@ def _noted(original: Any, *args: Any, **kwargs: Any) -> Any:
     return original(*args, **kwargs)
 
 
+def _order(func: Any, args: Any, kwargs: Any) -> Any:
+    """What samples may be paired by: on each rank, those of its share."""
+    if kwargs.get("generator") is None:
+        _note_line(NOW.orders, args[0] if args else kwargs.get("n"))
+    return func(*args, **kwargs)
+
+
 def _note_single() -> None:
     """Which line draws one number, for a batch or for one of its samples: how often it does in a step tells which."""
-    if not NOW.draws_noise or is_comparing():
+    _note_line(NOW.singles, 1)
+
+
+def _note_line(noted: dict[tuple[int, str, str], int], count: Any) -> None:
+    if not NOW.draws_noise or is_comparing() or not isinstance(count, int):
         return
     for frame, line in traceback.walk_stack(sys._getframe(1)):
         file = frame.f_code.co_filename
         if _is_of_script(file):
             key = NOW.steps + 1, f"{frames.shown(file)}:{line}", linecache.getline(file, line).strip()
-            if key in NOW.singles or len(NOW.singles) < _MOST_SINGLES:
-                NOW.singles[key] = NOW.singles.get(key, 0) + 1
+            if key in noted or len(noted) < _MOST_LINES:
+                noted[key] = noted.get(key, 0) + count
             return
 
 

@@ -123,6 +123,7 @@ class Record:
             "group_left_open": _is_group_open() and not self.is_cut,
             "drawn": NOW.drawn,
             "singles": [(*line, count) for line, count in NOW.singles.items()],
+            "orders": [(*line, count) for line, count in NOW.orders.items()],
             "mixed": NOW.mixed,
             "rounded": self.rounded,
             "workers": NOW.workers,

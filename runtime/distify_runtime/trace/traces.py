@@ -73,8 +73,10 @@ class Trace:
     workers: bool = False  # a loader has asked for some
     mixed: bool = False  # the script has asked for mixed precision
     rounded: tuple[int, int] = (0, 0)  # calls of innermost modules in training: under autocast, and all
-    #: The step, and where chance was; of wrapped models, if any has some.
-    dropouts: list[tuple[int, int]] = field(default_factory=list)
+    #: Lines that draw an order: the step, the place, what stands there, and of how many numbers in that step.
+    orders: list[tuple[int, str, str, int]] = field(default_factory=list)
+    #: The step, where chance was, and of how many numbers some would go; of wrapped models, if any has some.
+    dropouts: list[tuple[int, int, int]] = field(default_factory=list)
     hooks: str = ""  # of it, what is about a wrapped model that has lost its hooks
     watched: list[str] = field(default_factory=list)  # what the run's own watch has said
     missed: list[str] = field(default_factory=list)  # whole paths beside the project that its copy does not lead to
