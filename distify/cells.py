@@ -23,12 +23,14 @@ _BINDS_NAMES = frozenset({"run", "pylab", "load", "loadpy", "store"})
 @dataclass(frozen=True)
 class Line:
     """A line of the script and the line (from 1) of its cell that it comes from. `aside`: it is no Python, and only a
-    comment is left; `binds`: names that the script may need came from it."""
+    comment is left; `binds`: names that the script may need came from it; `shows`: what is to be said of a value that
+    the notebook shows."""
 
     text: str
     number: int
     aside: str = ""
     binds: bool = False
+    shows: str = ""
 
 
 def plain_lines(source: str) -> Iterator[Line]:

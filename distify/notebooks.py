@@ -6,7 +6,7 @@ import ast
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,13 +14,16 @@ from distify_codemods import Belief, Conversion, Finding, Level, Options, Outcom
 from distify_codemods.results import Place
 
 from distify.bars import in_text
-from distify.cells import plain_lines
+from distify.cells import Line, plain_lines
+from distify.displays import displayed, given_by
 from distify.errors import DistifyError
 
 CODE, TITLE = "BOOK01", "what only a notebook can do"
 WHY = (
     "Ranks are started from a script, so that the code cells of a notebook become one. What a script can do without "
-    "(%matplotlib inline, !pip install, model?) becomes a comment; what binds names (files = !ls, %run) needs a person."
+    "(%matplotlib inline, !pip install, model?) becomes a comment; what binds names (files = !ls, %run) needs a "
+    "person. A cell's last expression is printed, as the notebook shows it; what a call returns, where that is seen to "
+    "be anything."
 )
 ENDING = ".ipynb"
 #: What a notebook's kernel defines, and a script does not have.
@@ -205,10 +208,12 @@ def _script(path: str, cells: list[Any]) -> Iterator[tuple[str, _Origin]]:
     yield f"# The code of {os.path.basename(path)}. What only a notebook can do is a comment.", _Origin()
     code = [cell.source for cell in cells if cell.cell_type == "code"]
     prints = any(map(_DISPLAY.search, code)) and not any(map(_BINDS_DISPLAY.search, code))
-    for number, cell in enumerate(cells, 1):
-        if cell.cell_type not in ("code", "markdown") or not cell.source.strip():
+    sources = [cell.source.replace("\r\n", "\n").rstrip() for cell in cells]
+    plain = {n: [*plain_lines(source)] for n, source in enumerate(sources, 1) if cells[n - 1].cell_type == "code"}
+    given = given_by(plain.values())
+    for number, (cell, source) in enumerate(zip(cells, sources, strict=True), 1):
+        if cell.cell_type not in ("code", "markdown") or not source.strip():
             continue
-        source = cell.source.replace("\r\n", "\n").rstrip()
         yield "", _Origin()
         if cell.cell_type == "markdown":
             yield f"# %% cell {number} [markdown]", _Origin(number)
@@ -219,7 +224,7 @@ def _script(path: str, cells: list[Any]) -> Iterator[tuple[str, _Origin]]:
         if prints and _DISPLAY.search(source):
             yield _PRINTS, _Origin(number)
             prints = False
-        yield from _code(source, number)
+        yield from _code(displayed(plain[number], given), number)
 
 
 def _in_order(lines: list[tuple[str, _Origin]]) -> list[tuple[str, _Origin]]:
@@ -228,8 +233,8 @@ def _in_order(lines: list[tuple[str, _Origin]]) -> list[tuple[str, _Origin]]:
     return [lines[0], *early, *(line for line in lines[1:] if line not in early)]
 
 
-def _code(source: str, cell: int) -> Iterator[tuple[str, _Origin]]:
-    for line in plain_lines(source):
+def _code(lines: Sequence[Line], cell: int) -> Iterator[tuple[str, _Origin]]:
+    for line in lines:
         level, message, text = None, "", line.text
         code = text.split("#")[0]
         bar = in_text(text)
@@ -237,7 +242,7 @@ def _code(source: str, cell: int) -> Iterator[tuple[str, _Origin]]:
             level, message = Level.BLOCKING, f"`{line.aside}` binds what the script may need, and is no Python"
             text = text.replace("# ", f"# distify: needs you {CODE}: ", 1)
         elif line.aside:
-            level, message = Level.ADVICE, f"set aside: `{line.aside}`"
+            level, message = Level.ADVICE, "; ".join(filter(None, (f"set aside: `{line.aside}`", line.shows)))
         elif _SHELL.search(code):
             level, message = Level.BLOCKING, f"`{text.strip()}`: a script has no get_ipython()"
         elif bar != text:
@@ -248,4 +253,6 @@ def _code(source: str, cell: int) -> Iterator[tuple[str, _Origin]]:
             message = "widgets keep the values that they are made with: in a script, nobody moves or presses them"
         elif _DISPLAY.search(code):
             level, message = Level.ADVICE, f"`{text.strip()}` shows rich output in a notebook; a script prints text"
+        elif line.shows:
+            level, message = Level.ADVICE, line.shows
         yield text, _Origin(cell, line.number, level, message)

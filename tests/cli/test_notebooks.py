@@ -13,6 +13,7 @@ from nbformat import v4, write
 
 from distify.bars import in_text
 from distify.cells import plain_lines
+from distify.displays import displayed, given_by
 
 SETUP = """\
 %matplotlib inline
@@ -220,6 +221,84 @@ def test_display_prints(distify: CommandLine) -> None:
     assert "cell 5, line 1: `display(model)` shows rich output in a notebook; a script prints text" in ended.err
     script = (distify.folder / "train_dist.py").read_text()
     assert script.endswith("display = print  # a notebook has this function without an import\ndisplay(model.module)\n")
+
+
+GIVING = """\
+import matplotlib.pyplot as plt
+def evaluate(m):
+    return 1
+def go(m):
+    pass"""
+
+
+def shown(cell: str) -> tuple[str, list[str]]:
+    """A cell as the script has it, and what is said of what the notebook shows."""
+    lines = displayed([*plain_lines(cell)], given_by([[*plain_lines(GIVING)]]))
+    return "\n".join(line.text for line in lines), [line.shows for line in lines if line.shows]
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        ("x = 1\nacc", "x = 1\nprint(acc)"),
+        ("a = 1; a", "a = 1; print(a)"),
+        ("cm.T  # by class; in percent", "print(cm.T)  # by class; in percent"),
+        ("ü = 'ä'; f'{ü}'", "ü = 'ä'; print(f'{ü}')"),
+        ("x.shape, y.bincount()", "print(x.shape, y.bincount())"),
+        ("(acc,\n loss)\n# at the end", "print((acc,\n loss))\n# at the end"),
+        ("100 * acc /\\\n    total", "print(100 * acc /\\\n    total)"),
+        ("model(x).shape", "print(model(x).shape)"),
+        ("df.head()", "print(df.head())"),
+        ("len(data)", "print(len(data))"),
+        ("evaluate(model)", "print(evaluate(model))"),
+        ("%%time\nacc", "# %%time\nprint(acc)"),
+        ("%time evaluate(model)", "print(evaluate(model))"),
+        ("!ls\nacc", "# !ls\nprint(acc)"),
+    ],
+)
+def test_what_a_notebook_shows_is_printed(cell: str, text: str) -> None:
+    found, (said,) = shown(cell)
+    assert found == text
+    assert said.endswith(", the last of its cell, is printed: a notebook shows it by itself")
+    compile(found, "cell", "exec")
+
+
+@pytest.mark.parametrize("cell", ["fit(model)", "trainer.fit(model)", "[step(batch) for batch in loader]"])
+def test_what_may_be_anything_is_said(cell: str) -> None:
+    assert shown(cell) == (
+        cell, [f"what `{cell}` gives is shown in a notebook, and not in a script: print it, if you need it"]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "acc;", "acc ;  # quiet", "x = acc", "print(acc)", "go(model)", "model.eval()", "plt.plot(x)",
+        "plt.gca().add_patch(x)", "ax.set_title('x')", "'a text'", "None", "for x in y:\n    x", "if x:\n    acc",
+    ],
+)  # fmt: skip
+def test_what_a_notebook_does_not_show_stays(cell: str) -> None:
+    assert shown(cell) == (cell, [])
+
+
+@pytest.mark.parametrize("cell", ["acc\n!ls", "acc\n%timeit f(x)", "%%capture\nacc", "%%bash\nacc", "acc?"])
+def test_what_stands_before_a_magic_stays(cell: str) -> None:
+    text, said = shown(cell)
+    assert (text.count("print"), said) == (0, [])
+
+
+def test_figures_of_an_evaluation_that_a_notebook_shows(distify: CommandLine) -> None:
+    """One process prints them as it did, and so does rank 0."""
+    last = (
+        "with torch.no_grad():\n    error = nn.functional.mse_loss(model(dataset[:][0]), dataset[:][1])\nerror.item()"
+    )
+    notebook(distify.folder, SETUP, DATA, TRAIN, last)
+    ended = distify("convert", "train.ipynb", "--yes")
+    assert ended.code == 0
+    assert (distify.folder / "train_dist.py").read_text().endswith("\nprint(error.item())\n")
+    assert (
+        "cell 5, line 3: `error.item()`, the last of its cell, is printed: a notebook shows it by itself" in ended.err
+    )
 
 
 def test_what_belongs_to_a_kernel_is_said_and_bars_are_text(distify: CommandLine) -> None:
