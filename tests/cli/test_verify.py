@@ -152,6 +152,44 @@ def test_samples_that_are_paired_at_random(here: Here, script: Path) -> None:
     assert told in " ".join(ended.out.decode().split()), ended.out.decode()
 
 
+def checks_of(here: Here, *words: str) -> dict[str, str]:
+    """Of two runs that are the same: by its name, what each check has found."""
+    ended = here("verify", "train.py", "--json", *words)
+    assert (ended.code, ended.err) == (0, ""), ended.out.decode()
+    return {check["check"]: check["message"] for check in json.loads(ended.out)["checks"]}
+
+
+def test_models_that_are_given_their_batches_by_name(here: Here, script: Path) -> None:
+    """Which torch tells no hook of."""
+    script.write_bytes(TRAIN.replace(b"model(x)", b"model(input=x)"))
+    assert checks_of(here, "--strategy", "shared")["work is shared"] == "50%, 50%"
+
+
+def test_what_comes_behind_the_steps_that_were_taken(here: Here, script: Path) -> None:
+    by_then = " in the first 4 steps (--steps 0 runs to the end)"
+    found = checks_of(here, "--steps", "4")
+    assert found["files"] == f"none{by_then}"
+    assert found["checkpoints"] == f"none was saved by torch.save or safetensors{by_then}"
+    assert found["printed figures"] == f"no line about an evaluation was printed{by_then}"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("safetensors") is None, reason="safetensors is not installed")
+def test_tensors_that_safetensors_saves(distify: CommandLine, here: Here, script: Path) -> None:
+    saved = TRAIN.replace(
+        b'torch.save(model.state_dict(), "model.pt")', b'save_file(model.state_dict(), "w.safetensors")'
+    )
+    script.write_bytes(b"from safetensors.torch import save_file\n" + saved)
+    assert distify("convert", "train.py", "--yes").code == 0
+    assert checks_of(here)["checkpoints"] == "1, with the original's keys and values"
+    converted = script.with_name("train_dist.py")
+    text = converted.read_text()
+    assert text.count("save_file(model.module") == 1
+    converted.write_text(text.replace("save_file(model.module", "save_file(model"))
+    ended = here("verify", "train.py")
+    assert ended.code == 1
+    assert "w.safetensors has other keys than the original's" in ended.out.decode()
+
+
 OWN = """\
 class Rows(torch.utils.data.Dataset):
     def __init__(self, rows):

@@ -178,7 +178,7 @@ def _work(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
     if not original.training_inputs:
         return _nothing("no model was called with tensors in training")
     if all(trace.shares_forwards and not trace.share[1] for trace in ranks):
-        return _nothing("losses alone were called from outside, which see whole batches")
+        return _nothing("of what is shared, no call of a model was seen: methods, or losses, which see whole batches")
     shares = [_share(original, trace) for trace in ranks]
     for rank, share in enumerate(shares):
         if share > 1.5 / len(ranks):
@@ -240,7 +240,12 @@ def _files(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
         other = sorted(set(got) ^ set(wanted))
         return _differs(f"left the files {got}, the original {wanted}", f"only in one of them: {', '.join(other[:5])}")
     each = ", each of one rank" if len(ranks) > 1 else ""
-    return _same(f"{len(wanted)}{each}") if wanted else _nothing("none")
+    return _same(f"{len(wanted)}{each}") if wanted else _nothing(f"none{_by_then(original)}")
+
+
+def _by_then(original: Trace) -> str:
+    """Where a run was ended, what comes at its own end was not seen."""
+    return f" in the first {len(original.steps)} steps (--steps 0 runs to the end)" if original.cut else ""
 
 
 def _checkpoints(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) -> Check:
@@ -262,7 +267,9 @@ def _checkpoints(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) 
         for key, value in held.items():
             if not _close(ours.contents[key], value, tolerance):
                 return _differs(f"{ours.path}: {key} differs")
-    return _same(f"{len(wanted)}, with the original's keys{but} and values") if wanted else _nothing("none was saved")
+    if not wanted:
+        return _nothing(f"none was saved by torch.save or safetensors{_by_then(original)}")
+    return _same(f"{len(wanted)}, with the original's keys{but} and values")
 
 
 def _close(got: object, wanted: object, tolerance: Tolerance) -> bool:
@@ -287,7 +294,7 @@ def _size(tensor: Tensor) -> float:
 def _figures(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) -> Check:
     got, wanted = ranks[0].evaluation_lines, original.evaluation_lines
     if not wanted and not got:
-        return _nothing("no line about an evaluation was printed")
+        return _nothing(f"no line about an evaluation was printed{_by_then(original)}")
     for ours, theirs in zip(got, wanted, strict=False):
         if ours != theirs and (tolerance.figures is None or different_figure(ours, theirs, tolerance.figures)):
             hint = "an evaluation that is shared out must be put together: sums over ranks, each sample counted once"

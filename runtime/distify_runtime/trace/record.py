@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -115,6 +116,7 @@ class Record:
             "saves_in_memory": self.saves_in_memory,
             "written": self.written,
             "world_size": self.world_size,
+            "cut": self.is_cut,
             "training_inputs": self.training_inputs,
             "share": self.work.share,
             "shares_forwards": functions.are_replaced(),
@@ -136,6 +138,11 @@ class Record:
 
 def _numbers(given: list[int]) -> Tensor:
     return torch.tensor(given, dtype=torch.int64, device="cpu")  # scripts set other devices
+
+
+def _counted(inputs: tuple[Any, ...], call: FrameType) -> int:
+    """Of a hook's inputs; torch tells hooks of all modules nothing of what is given by name alone: `model(**batch)`."""
+    return _count(inputs) if inputs else _count(call.f_locals.get("kwargs"))
 
 
 def _count(given: object) -> int:
@@ -207,6 +214,8 @@ def watch(record: Record, most_steps: int) -> None:
     _watch_training(record, most_steps)
     _watch_distribution(record)
     wrap(torch, "save", _recorded(record))
+    if importlib.util.find_spec("safetensors") is not None:
+        wrap(importlib.import_module("safetensors.torch"), "save_file", _recorded(record))
 
 
 def _watch_training(record: Record, most_steps: int) -> None:
@@ -215,7 +224,7 @@ def _watch_training(record: Record, most_steps: int) -> None:
     def enter(module: nn.Module, inputs: tuple[Any, ...]) -> None:
         if not module.training or not torch.is_grad_enabled() or is_comparing():
             return
-        numbers = _count(inputs)
+        numbers = _count(inputs) if torch.compiler.is_compiling() else _counted(inputs, sys._getframe(1))
         if not module._modules:
             record.training_inputs += numbers // world_size() if is_split(module) else numbers
             rounds = any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
