@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import IO, Any
 
@@ -26,3 +29,23 @@ class DistifyError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"distify: {self.format_message()}", file=file, err=True)
+
+
+class Interrupted(DistifyError):
+    """By Ctrl-C, before anything was written."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        if sys.stderr.isatty():
+            click.echo(err=True)  # ends the line that ^C stands in
+        super().show(file)
+
+
+@contextmanager
+def told_if_interrupted() -> Iterator[None]:
+    """While nothing is written yet, Ctrl-C says so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted, nothing was written") from None

@@ -15,6 +15,7 @@ from distify.resolver import LocalModules
 
 #: What is larger is linked into a copy instead of copied: data, as a rule.
 MOST_COPIED = 100 * 2**20
+_TWIN = "_dist.py"
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,9 @@ def in_place(conversion: Conversion, script: str) -> Layout:
 def copied(conversion: Conversion, script: str, folder: str, modules: LocalModules, force: bool) -> Layout:
     """The project in another folder: what the script reaches, converted or not, and what lies beside it.
 
-    Caches, hidden files beside code, version control and environments stay behind. Links stay links. What is larger
-    than MOST_COPIED below one name of the topmost folder is linked. Other files that the copy has already are left.
+    Caches, hidden files beside code, version control, environments and earlier conversions stay behind. Links stay
+    links. What is larger than MOST_COPIED below one name of the topmost folder is linked. Other files that the copy has
+    already are left.
     """
     own = modules.project
     reached = {os.path.abspath(script), *modules.found}
@@ -115,7 +117,14 @@ def _above(path: str) -> Iterator[str]:
 def _stays_behind(path: str, folder: str) -> bool:
     name = os.path.basename(path)
     compiled = name.endswith((".pyc", ".pyo"))
-    return compiled or _is_in(path, folder) or not _is_ordinary(path)
+    return compiled or _is_in(path, folder) or not _is_ordinary(path) or _is_twin(path)
+
+
+def _is_twin(path: str) -> bool:
+    """Whether a conversion has put it beside its original."""
+    stem = path.removesuffix(_TWIN)
+    beside = stem != path and any(os.path.isfile(f"{stem}{ending}") for ending in (".py", ".ipynb"))
+    return beside and os.path.isfile(path) and b"distify_runtime" in _read(path)
 
 
 def _is_in(path: str, folder: str) -> bool:

@@ -17,7 +17,7 @@ from distify.commands.arguments import WithArguments
 from distify.config import options_for
 from distify.diff import unified
 from distify.engine import convert_script, needs_person
-from distify.errors import DistifyError, ExitCode
+from distify.errors import DistifyError, ExitCode, told_if_interrupted
 from distify.files import Write, check_target, file_of_module, read_script, write_all
 from distify.layout import Layout, beside, conflicts, copied, in_place
 from distify.others import others_of
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 @scaling
 @settling
 @click.pass_context
+@told_if_interrupted()
 def convert(
     ctx: click.Context,
     path: str,

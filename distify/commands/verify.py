@@ -11,7 +11,7 @@ from distify_codemods import Options
 from distify.checklist import checklist, summary
 from distify.commands.arguments import WithArguments
 from distify.config import options_for
-from distify.errors import DistifyError, ExitCode
+from distify.errors import DistifyError, ExitCode, told_if_interrupted
 from distify.settling import settling, with_backend
 from distify.terminal import say, show, width
 from distify.verification.pairs import Pair, find_pair
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 @with_backend
 @settling
 @click.pass_context
+@told_if_interrupted()
 def verify(
     ctx: click.Context,
     path: str,

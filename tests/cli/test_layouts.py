@@ -275,6 +275,16 @@ def test_a_copy_holds_the_project(distify: CommandLine, project: Path) -> None:
     assert (ended.code, ended.err) == (0, "out is there already, and up to date\n")
 
 
+def test_a_copy_has_no_earlier_conversions(distify: CommandLine, project: Path) -> None:
+    """What is named as one is none where its original is not beside it, or where it knows nothing of ranks."""
+    assert distify("convert", "train.py", "--yes").code == 0
+    write(project, {"alone_dist.py": b"import distify_runtime\n", "config.json": b"{}\n", "pkg/__init___dist.py": b""})
+    assert (project / "pkg/loop_dist.py").exists()
+    assert distify("convert", "train.py", "--yes", "-o", "out/").code == 0
+    copied = files(project / "out")
+    assert sorted(copied) == sorted([*PROJECT, "alone_dist.py", "config.json", "pkg/__init___dist.py"])
+
+
 def test_folders_of_data_go_along_whole(distify: CommandLine, project: Path) -> None:
     """Stores keep what is in them in hidden files; what belongs to tools and secrets stays behind, wherever it lies."""
     whole = ["x.zarr/.zgroup", "x.zarr/0/.zarray", "x.zarr/0/0.0", "saved/.metadata", "sets/a/.parts/x", "sets/a/b.bin"]

@@ -176,13 +176,13 @@ def test_what_is_packed_does_not_depend_on_the_padding() -> None:
 def test_unpacked_it_does(after: str) -> None:
     model = READER.format(after=after).replace("x = pack", "packed = pack").replace("rnn(x)", "rnn(packed)")
     [message] = messages(PACKED, model=model, loop=BY_SAMPLE)
-    assert message.startswith("its `collate_fn` may pad each rank's share to another length, and what the loss is made")
+    assert message.startswith("its `collate_fn` may pad each rank's share to another length, and the loss may depend")
 
 
 def test_what_is_not_packed_may_depend_on_the_padding() -> None:
     loop = LOOP.replace("mse_loss", "cross_entropy")
     [message] = messages(PADDED, loop=loop)
-    assert message.startswith("its `collate_fn` may pad each rank's share to another length, and what the loss is made")
+    assert message.startswith("its `collate_fn` may pad each rank's share to another length, and the loss may depend")
 
 
 @pytest.mark.parametrize(

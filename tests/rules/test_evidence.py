@@ -176,9 +176,9 @@ def test_the_loss_that_a_model_of_transformers_computes() -> None:
     [(line, why)] = links(script(imports=imports, model=model, loop=loop_with(loss)))
     assert line == line_of(script(imports=imports, model=model, loop=loop_with(loss)), "labels=y")
     assert why == (
-        "`model(x, labels=y)` computes the loss by itself where it is given labels: a mean over those that count, and "
-        "not -100, of which each rank's share may have another number (without labels it is followed, and the loss can "
-        "be computed from what it gives)"
+        "`model(x, labels=y)` computes the loss by itself where it is given labels: a mean over all labels but -100, "
+        "and each rank's share may have another number of those (without labels it is followed, and the loss can be "
+        "computed from what it gives)"
     )
     assert not links(script(imports=imports, model=model, loop=loop_with("nn.functional.mse_loss(model(x).logits, y)")))
 
@@ -291,7 +291,7 @@ def test_a_mean_over_samples_of_one_form() -> None:
 def test_a_mean_over_samples_that_are_padded(loss: str) -> None:
     """What a model makes of a sample may depend on how far it is padded."""
     [(_, message)] = links(script(setup=PADS, loader=OWN_COLLATE, loop=loop_with(loss)))
-    assert "what the loss is made of may depend on how far a sample is padded" in message
+    assert "the loss may depend on how far a sample is padded" in message
 
 
 # ---- what chance decides

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from distify_runtime.trace.compare import Tolerance, compare
-from distify_runtime.trace.traces import Trace
+from distify_runtime.trace.traces import Trace, lines_of
 
 
 def run(*lines: str) -> Trace:
@@ -54,3 +54,7 @@ def test_other_numbers_in_lines_of_the_training_are_shown(ours: str, theirs: str
     assert lines.difference is None
     more = f"; 1 with other numbers, unless those are times: {said}" if said else ""
     assert lines.found == f"2 lines of rank 0{more}"
+
+
+def test_lines_are_told_without_their_colours() -> None:
+    assert lines_of("\x1b[1mepoch\x1b[0m 1\n\x1b[38;5;9mloss\x1b[m 0.5\x1b[K") == ["epoch 1", "loss 0.5"]

@@ -167,7 +167,7 @@ def _loss_of_labels(mark: Foreign, site: cst.CSTNode) -> str:
     if not computing.is_a_mean_over_labels(mark.name):
         given = f"it is not seen whether {text} is given labels" if unseen else f"{text} is given labels"
         return f"{given}, and of `{mark.name}` it is not known what loss it makes of them, or whether it makes one"
-    loss = "a mean over those that count, and not -100, of which each rank's share may have another number"
+    loss = "a mean over all labels but -100, and each rank's share may have another number of those"
     if unseen:
         return f"it is not seen whether {text} is given labels, from which it computes the loss itself: {loss}"
     return f"{text} computes the loss by itself where it is given labels: {loss}"

@@ -81,9 +81,9 @@ def _of(facts: Facts, loader: Loader, marks: Callable[[Facts, type[Obj]], Sequen
     if any(isinstance(mark, Padded) and not mark.packed for mark in marks(facts, Padded)):
         yield Link(
             *place,
-            "its `collate_fn` may pad each rank's share to another length, and what the loss is made of may depend on "
-            "how far a sample is padded",
-            "what is packed with its lengths (`pack_padded_sequence`) does not, if no layer has mixed entries before",
+            "its `collate_fn` may pad each rank's share to another length, and the loss may depend on how far a sample "
+            "is padded",
+            "`pack_padded_sequence` would leave the padding out, if no layer mixes the entries of a sample before it",
         )  # fmt: skip
 
 

@@ -15,6 +15,9 @@ TRAINING = re.compile(r"train", re.IGNORECASE)
 #: Which of both is meant from there on, in a line that speaks of the training, too; an accuracy may be of either.
 _OF = re.compile(r"(?=train|(?<![a-z])(?:test|val|valid|validation|eval|evaluation|dev)(?![a-z]))", re.IGNORECASE)
 
+#: What terminals take for colours and movements.
+_COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+
 PROGRAM = Path(__file__).with_name("program.py")
 
 
@@ -99,16 +102,19 @@ def load(path: Path, output: str, files: list[str]) -> Trace:
     fields = torch.load(path, weights_only=True)
     passes = [Pass(**one) for one in fields.pop("passes")]
     saves, in_memory = ([Save(**one) for one in fields.pop(kind)] for kind in ("saves", "saves_in_memory"))
-    lines = re.split(r"[\r\n]+", output)
     return Trace(
         passes=passes,
         saves=saves,
         saves_in_memory=in_memory,
-        lines=lines,
+        lines=lines_of(output),
         files=files,
         missed=missed_of(path),
         **fields,
     )
+
+
+def lines_of(output: str) -> list[str]:
+    return re.split(r"[\r\n]+", _COLOURS.sub("", output))
 
 
 def missed_of(path: Path) -> list[str]:
