@@ -343,3 +343,74 @@ def test_figures_of_the_training_data_count_each_sample_once(tmp_path: Path) -> 
     assert ranks == pytest.approx(one, rel=0, abs=1e-12)
     assert "rt.gather" not in (after := (tmp_path / "train_dist.py").read_text())
     assert "rt.all_reduce" not in after
+
+
+LEFT_IN_THE_MODEL = """\
+import json
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+inputs = torch.randn(48, 4)
+kinds = (inputs.sum(1) > 0).long()
+loader = DataLoader(TensorDataset(inputs, kinds), batch_size=8, shuffle=True)
+
+
+class Gate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part, self.entropy = nn.Linear(4, 4), 0.0
+
+    def forward(self, x):
+        shares = self.part(x).softmax(1)
+        self.entropy = -(shares * shares.log()).sum(1).mean().item()
+        return x * shares
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gates, self.head, self.log = nn.ModuleList([Gate(), Gate()]), nn.Linear(4, 2), {}
+
+    def forward(self, x, wanted):
+        for gate in self.gates:
+            x = gate(x)
+        scores = self.head(x)
+        self.hits = scores.argmax(1).eq(wanted)
+        self.log["accuracy"] = self.hits.double().mean().item()
+        return nn.functional.cross_entropy(scores, wanted)
+
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode="max", patience=0, threshold=0.05)
+history = []
+for epoch in range(4):
+    accuracies, entropies, right = [], [], 0
+    for x, y in loader:
+        loss = model(x, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        accuracies.append(model.log["accuracy"])
+        entropies.append(sum(gate.entropy for gate in model.gates))
+        right += model.hits.sum().item()
+    scheduler.step(sum(accuracies) / len(accuracies))
+    history += [*accuracies, *entropies, right]
+    print(epoch, "accuracy", right / 48)
+with open("history.json", "w") as file:
+    json.dump(history, file)
+torch.save(model.state_dict(), "model.pt")
+"""
+
+
+def test_what_a_forward_pass_leaves_in_the_model_is_that_of_one_process(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(LEFT_IN_THE_MODEL)
+    script = converted(LEFT_IN_THE_MODEL, tmp_path)
+    assert "DistributedDataParallel(model" in script.read_text()
+    ranks = run_converted(script, [], 2, tmp_path / "ranks")
+    assert_equivalent(run_original(tmp_path / "train.py", [], tmp_path / "one"), ranks)
+    kept = [json.loads((tmp_path / name / "history.json").read_text()) for name in ("ranks", "one")]
+    assert kept[0] == pytest.approx(kept[1], rel=0, abs=1e-6)
