@@ -86,7 +86,8 @@ PITFALLS: tuple[Pitfall, ...] = (
         "apex#222",
     ),
     Pitfall(
-        14, "all ranks download at once", "damaged archives, files that are not there",
+        14, "all ranks download at once, or build the cache of a data set",
+        "damaged archives, files that are not there",
         "rank 0 first, then the first rank of each other node, then the rest",
         "tutorials#3065, examples#1411",
     ),

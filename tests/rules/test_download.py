@@ -11,9 +11,14 @@ from tests.rules.scripts import (
     DATA,
     GROUP,
     IMPORTS,
+    LOADER,
+    LOOP,
+    MODEL,
+    OPTIMIZER,
     RUNTIME,
     WRAPPER,
     changes,
+    conversion_of,
     converted,
     distributed,
     findings,
@@ -378,3 +383,104 @@ def test_what_commands_and_answers_bring_is_no_claim_of_downloads(line: str, by:
 def test_what_brings_no_file_is_no_download(line: str) -> None:
     before = script(imports=f"import os\nimport smtplib\nimport subprocess\nimport requests\n{IMPORTS}", setup=line)
     assert [one.message for one in findings("DATA03", before, Level.NOT_NEEDED)] == ["nothing is downloaded"]
+
+
+UNHEARD = f"import argparse\nimport yaml\nimport unheard\n{IMPORTS}"
+TYPED = """\
+parser = argparse.ArgumentParser()
+parser.add_argument("--where", default="cache")
+parser.add_argument("--count", type=int, default=64)
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        'data = unheard.Recordings(keep="cache")\n',
+        'data = unheard.Recordings("raw", "cache/a")\n',
+        "data = unheard.Recordings(args.where)\n",
+        'data = unheard.Recordings(f"{args.where}_{args.count}")\n',
+        'data = unheard.Recordings(args.where + "/a", label=unheard.Label("valence"))\n',
+        'data = unheard.Recordings(**yaml.safe_load(open("a.yaml")))\n',
+        'data = unheard.Recordings(yaml.safe_load(open("a.yaml"))["where"])\n',
+        "data, rest = unheard.split(TensorDataset(torch.randn(64, 4)), args.where)\n",
+        'data = list(unheard.Folds(keep="cache").split(TensorDataset(torch.randn(64, 4))))[0]\n',
+    ],
+)
+def test_data_of_a_library_that_may_keep_a_cache(data: str) -> None:
+    group = TYPED + GROUP
+    after = converted(script(imports=UNHEARD, setup=TYPED, data=data))
+    assert after == distributed(imports=UNHEARD, ours=OURS, group=group, data=FIRST + indented(data))
+
+
+def test_what_a_data_set_is_split_off_and_what_a_data_set_of_the_script_holds() -> None:
+    held = """\
+class Kept(torch.utils.data.Dataset):
+    def __init__(self, where):
+        self.rows = unheard.Recordings(where)
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return self.rows[index]
+
+
+"""
+    split = 'whole = unheard.Recordings(args.where)\ndata, rest = torch.utils.data.random_split(whole, [48, 16])\n'
+    after = converted(script(imports=UNHEARD, setup=TYPED, data=split))
+    assert f"{FIRST}    whole = unheard.Recordings(args.where)\ndata, rest =" in after
+    after = converted(script(imports=UNHEARD, setup=held + TYPED, data="data = Kept(args.where)\n"))
+    assert indented(f"{FIRST}    self.rows = unheard.Recordings(where)\n", " " * 8) in after
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "data = unheard.Recordings(args.count)\n",
+        "data = unheard.Recordings(64, shuffled=True)\n",
+        "data = unheard.Recordings(torch.randn(64, 4), torch.randn(64))\n",
+        "data = unheard.Recordings(unheard.rows(64))\n",
+        'data = TensorDataset(torch.randn(64, 4))\nwords = unheard.Words("cache/words")\n',
+        'data = unheard.Recordings(64, label=unheard.Label("cache/labels"))\n',
+        'data = datasets.MNIST("cache")\n',
+        'data = datasets.ImageFolder(args.where)\n',
+    ],
+)
+def test_data_that_no_cache_is_kept_of(data: str) -> None:
+    imports = UNHEARD + "from torchvision import datasets\n"
+    assert "main_process_first" not in converted(script(imports=imports, setup=TYPED, data=data))
+
+
+FOLDS = """\
+for data, test in unheard.Folds("cache").split(TensorDataset(torch.randn(64, 4))):
+    loader = DataLoader(data, batch_size=8, shuffle=True)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        FOLDS,
+        FOLDS.replace("for data, test in", "folds =").replace(":\n", "\nfor data, test in folds:\n", 1),
+    ],
+)
+@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+def test_ranks_cannot_take_turns_in_what_a_loop_goes_through(loop: str, strategy: str) -> None:
+    before = script(imports=UNHEARD, data="", loader="", loop=loop)
+    options = Options(strategy=strategy)
+    assert "main_process_first" not in converted(before, options)
+    advice = next(one for one in conversion_of(before, options=options).of(Level.ADVICE) if one.code == "DATA03")
+    assert "split` keeps files of its own" in advice.message
+
+
+def test_rank_0_waits_for_nobody_in_what_also_trains() -> None:
+    train = f"def train(data):\n{indented(MODEL + LOADER + OPTIMIZER + LOOP)}    return model\n\n\n"
+    after = converted(f'{UNHEARD}\n{train}train(unheard.Recordings("cache"))\n')
+    assert "main_process_first" not in after

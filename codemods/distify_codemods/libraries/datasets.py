@@ -44,3 +44,8 @@ _DATA_SETS = (
 def is_data_set(name: str) -> bool:
     """Whether a class of a library is one of data sets, which loaders ask for samples."""
     return name.startswith(_DATA_SETS)
+
+
+def names_data(argument: str) -> bool:
+    """Whether an argument of that name is where samples come from: `dataset=`, `data_source=`."""
+    return "data" in argument.lower()

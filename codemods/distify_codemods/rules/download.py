@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from distify_codemods import file_events
+from distify_codemods import file_events, refusals
 from distify_codemods.allocation import Const, Ref
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.decisions.outside import is_used
@@ -30,7 +30,7 @@ from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.libraries.registry import Role, tracker
 from distify_codemods.objects import External, Instance, Setting
 from distify_codemods.program import Module
-from distify_codemods.rules import turns
+from distify_codemods.rules import data_caches, turns
 from distify_codemods.rules.base import MAIN_FIRST, Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.tree import walk
@@ -40,7 +40,7 @@ CODE = "DATA03"
 
 
 def run(context: Context) -> None:
-    found = downloading(context)
+    found = [event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if downloads(event)]
     for event in found:
         module, place = turns.place(context, event)
         if not context.editable(module, place, "files are downloaded"):
@@ -57,6 +57,7 @@ def run(context: Context) -> None:
         reason = "one process downloads, the others find the files there"
         context.plan(module).guard(place, MAIN_FIRST.format(rt=rt), CODE, reason, within)
         context.applied("rank 0 downloads first", module, place)
+    found += _data_caches(context)
     unknown = {file_events.code_of(event): event for event in reversed(_unseen(context))}  # each by its first call
     for name, event in reversed(unknown.items()):
         context.advice(
@@ -79,8 +80,41 @@ def _but_perhaps(context: Context) -> str:
     return f", but perhaps by what {' and '.join(told)} name{'s' * (len(told) == 1)}" if told else ""
 
 
+def _data_caches(context: Context) -> list[Event]:
+    """Has rank 0 make first what may keep a cache of its samples; says so where ranks cannot take turns."""
+    for event in data_caches.built(context.facts):
+        if downloads(event) or context.comes_on_main(event) or context.takes_turns(event):
+            continue
+        module, place = turns.place(context, event)
+        if not _can_take_turns(context, module, place, event):
+            context.advice(
+                f"it is not known whether `{file_events.code_of(event)}` keeps files of its own where it is given a "
+                "path: if so, all ranks build them at once; let rank 0 be first, in a statement of its own, under "
+                "`with rt.main_process_first():` (`parts = list(...)`, of what a `for` goes through)",
+                event.module, event.node,
+            )  # fmt: skip
+            continue
+        within = event.node if place in module.enclosing(event.node) else None
+        header = MAIN_FIRST.format(rt=context.rt(module))
+        reason = "one process builds the cache, the others find it there"
+        context.plan(module).guard(place, header, CODE, reason, within)
+        context.applied("rank 0 is first to make what may keep a cache of its own", module, place)
+    return data_caches.built(context.facts)
+
+
+def _can_take_turns(context: Context, module: Module, place: cst.CSTNode, event: Event) -> bool:
+    return not (
+        data_caches.is_gone_through_later(context.facts, event)
+        or refusals.was_converted(module)
+        or turns.ranks_meet_in(context, place)
+        or _makes_a_sampler(context, module, place, event)
+    )
+
+
 def downloading(context: Context) -> list[Event]:
-    return [event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if downloads(event)]
+    """What rank 0 does first, and the others behind it."""
+    built = set(data_caches.built(context.facts))
+    return [one for one in context.facts.of_kind(Kind.CALL, Kind.METHOD) if downloads(one) or one in built]
 
 
 def _unseen(context: Context) -> list[Event]:
@@ -93,6 +127,7 @@ def _unseen(context: Context) -> list[Event]:
         and not (effects.is_named(event.name) or outside.is_named(event.name) or fetches(event.name))
         and not standard.stays_inside(event.name)
         and not downloads(event)
+        and not context.takes_turns(event)
         and any(_is_a_name(value) for value in event.arguments.all())
         and not context.is_on_main(event.module, event.node)
     ]
@@ -237,7 +272,8 @@ RULE = Rule(
     name="downloads",
     why="Processes that download the same file at once corrupt it or fail.",
     safety="A statement that may download runs on rank 0 first, then on the first rank of every other node, "
-    "then on the rest.",
+    "then on the rest; and so does what makes a loader's data set, or splits it, with a path, in a library that is not "
+    "known.",
     run=run,
     pitfalls=(14, 47),
     examples=(

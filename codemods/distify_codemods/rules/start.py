@@ -10,7 +10,7 @@ from distify_codemods.decisions.base import chain
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import devices, drawing, seeding
-from distify_codemods.rules import paths, records
+from distify_codemods.rules import data_caches, paths, records
 from distify_codemods.rules.base import Context
 from distify_codemods.rules.download import downloads
 
@@ -74,6 +74,7 @@ def _concerns_ranks(context: Context, event: Event) -> bool:
     if event.kind is Kind.CALL:
         loaders = {loader.made for loader in context.facts.loaders}
         ours = event in loaders or bool(event.value.objs & set(context.facts.models)) or downloads(event)
+        ours = ours or event in data_caches.built(context.facts)
         return ours or _may_draw(event) or _chooses_a_device(event)
     if event.kind is Kind.METHOD:
         return _matters(event)

@@ -17,6 +17,11 @@ def place(context: Context, event: Event) -> tuple[Module, cst.CSTNode]:
     return context.above_file_tests(event, _met_in(context))
 
 
+def ranks_meet_in(context: Context, node: cst.CSTNode) -> bool:
+    """Whether ranks, one after the other there, would wait for each other."""
+    return node in _met_in(context)
+
+
 def _met_in(context: Context) -> set[cst.CSTNode]:
     """The statements in which ranks meet: there they train, share batches out, or take a model from rank 0.
 
