@@ -38,6 +38,25 @@ def written_in_place(facts: Facts) -> list[Event]:
     return [event for event in (*facts.calls(*effects.DATABASES), *both) if Opened(facts, event).is_written]
 
 
+def written_into(facts: Facts, opened: list[Event]) -> dict[Event, list[Event]]:
+    """What is done later with files that are opened to be written: `log.write(row)`, `print(row, file=log)`."""
+    of = {obj: event for event in opened for obj in event.value.objs if isinstance(obj, External)}
+    found: dict[Event, list[Event]] = {}
+    for event in facts.of_kind(Kind.METHOD, Kind.CALL, Kind.PRINT) if of else ():
+        owners = map(root, event.receiver.objs)
+        handed = (obj for value in event.arguments.all() for obj in value.objs)
+        made = (obj for one in (*owners, *handed) for obj in (one, *_made_with(one)))
+        for opener in dict.fromkeys(of[obj] for obj in made if obj in of):
+            found.setdefault(opener, []).append(event)
+    return found
+
+
+def _made_with(obj: Obj) -> Iterator[Obj]:
+    """`csv.writer(log)` writes into `log`."""
+    given = obj.arguments if isinstance(obj, External) else None
+    yield from (one for value in (given.all() if given is not None else ()) for one in value.objs)
+
+
 @dataclass(eq=False)
 class Opened:
     """What a call opens, with all that is made of it: cursors, transactions, data sets in a file."""

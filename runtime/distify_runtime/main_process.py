@@ -151,11 +151,20 @@ def _pass_over_the_null_device() -> None:
 def main_process_open(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> IO[Any]:
     """Python's `open`, with a file that swallows what the other ranks write.
 
-    Opened for reading it is the file itself on every rank.
+    Opened for reading it is the file itself on every rank. Its `name` is the file's own on every rank, so that all can
+    read there what rank 0 has written.
     """
-    if not is_main_process() and set(mode) & set("wax+"):
-        file, mode = main_process_path(file), mode.replace("x", "w")
-    return builtins.open(file, mode, *args, **kwargs)
+    if is_main_process() or not set(mode) & set("wax+"):
+        return builtins.open(file, mode, *args, **kwargs)
+    return _called(builtins.open(main_process_path(file), mode.replace("x", "w"), *args, **kwargs), file)
+
+
+def _called(opened: IO[Any], file: Any) -> IO[Any]:
+    """An open file that says it were another one."""
+    binary = getattr(opened, "buffer", opened)
+    raw: Any = getattr(binary, "raw", binary)
+    raw.name = file if isinstance(file, int) else os.fspath(file)
+    return opened
 
 
 @by_itself

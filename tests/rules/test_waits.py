@@ -540,3 +540,77 @@ def test_nobody_waits_in_a_function_that_a_loader_calls(
     new = converted(script(imports=READS, data=data, loader=loader))
     assert waiting in new
     assert (waiting.startswith("    def read")) is ("    def read(self):\n        rt.barrier()" in new)
+
+
+LOG = 'log = open("log.csv", "w")\nlog.write("epoch,loss\\n")\n'
+ROW = 'log.write(f"{epoch},{loss.item()}\\n")\nlog.flush()\n'
+WAIT = "rt.barrier()\n"
+
+
+def logged(read: str, row: str = ROW, log: str = LOG, before: str = "") -> str:
+    return converted(script(imports=f"import csv\n{READS}", setup=before + log, loop=f"{LOOP}{indented(row + read)}"))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "rows = open(log.name).read()\n",
+        'rows = open("log.csv").read()\n',
+        "rows = pd.read_csv(log.name)\n",
+        'with open("log.csv") as file:\n    rows = file.read()\n',
+    ],
+)
+def test_ranks_wait_in_each_turn_for_a_log_that_is_kept_open(read: str) -> None:
+    assert indented(f"{WAIT}{read}") in logged(read)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "print(epoch, file=log)\n",
+        "csv.writer(log).writerow([epoch])\n",
+        "rows_of.writerow([epoch])\n",
+        'with open("log.csv", "a") as more:\n    more.write("a")\n',
+    ],
+)
+def test_whatever_writes_into_the_log(row: str) -> None:
+    read = "rows = open(log.name).read()\n"
+    assert indented(f"{WAIT}{read}") in logged(read, row, f"{LOG}rows_of = csv.writer(log)\n")
+
+
+def test_no_rank_leaves_the_caller_of_what_waits() -> None:
+    """Whether the file is there, a rank may ask before it is."""
+    own = """\
+def show(path):
+    if not os.path.exists(path):
+        return
+    plot(path)
+
+
+def plot(path):
+    rows = open(path).read()
+
+
+"""
+    new = logged("show(log.name)\n", before=own)
+    assert own in new
+    assert indented(f"{WAIT}show(log.name)\n") in new
+
+
+@pytest.mark.parametrize(
+    ("row", "read"),
+    [
+        (ROW, 'rows = open("other.csv").read()\n'),
+        (ROW, "name = log.name\n"),
+        ("", 'rows = open("other.csv").read()\n'),
+        (ROW, "print(os.path.basename(log.name), log.closed)\n"),
+    ],
+)
+def test_a_log_that_nobody_reads_is_not_waited_for(row: str, read: str) -> None:
+    assert "rt.barrier()" not in logged(read, row)
+
+
+def test_a_log_that_is_not_written_in_the_loop_is_waited_for_once() -> None:
+    new = logged('rows = open("log.csv").read()\n', "", f"{LOG}log.close()\n")
+    assert new.count("rt.barrier()") == 1
+    assert f"    {WAIT}" not in new

@@ -251,6 +251,23 @@ def _files(folder: str) -> list[Any]:
         return [file.read(), str(rt.main_process_path(Path("a")))]
 
 
+def _named(folder: str) -> list[str]:
+    """What each rank reads where a file says that it is, and as what it is there."""
+    found = []
+    for mode, given in (("w", {}), ("wb", {}), ("ab", {"buffering": 0}), ("w+", {}), ("wb+", {})):
+        path = os.path.join(folder, "log")
+        file = rt.main_process_open(path, mode, **given)
+        file.write(b"row" if "b" in mode else "row")
+        file.flush()
+        rt.barrier()
+        with open(file.name) as again:
+            found.append(again.read())
+        file.close()
+        rt.barrier()
+    with rt.main_process_open(Path(folder) / "other", "w") as other:
+        return [*found, os.path.basename(other.name)]
+
+
 def _locked(path: str) -> int:
     """How many locks this rank could have, of a file that each opens to write it."""
     found = 0
@@ -279,6 +296,10 @@ def test_open_writes_on_rank_zero_and_reads_everywhere(tmp_path: Path) -> None:
     assert (first[1], second[1]) == ("a", os.devnull)
     assert (tmp_path / "b.csv").read_text() == "1,2\n"
     assert sorted(os.listdir(tmp_path)) == ["a.txt", "b.csv"]
+
+
+def test_all_read_where_a_file_says_that_it_is(tmp_path: Path) -> None:
+    assert on_ranks(_named, str(tmp_path)) == [["row", "row", "rowrow", "row", "row", "other"]] * 2
 
 
 class Writer:

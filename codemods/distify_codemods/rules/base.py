@@ -336,7 +336,7 @@ class Context:
             if place is not None and node in below:
                 break
             if here.arm == CALLED and place is not None:
-                left = self.may_have_left(event, here.frame) or leaves(here)
+                left = self._may_have_left_further_out(event, here, below) or leaves(here)
                 if not left:
                     break
             if here.arm:
@@ -345,6 +345,15 @@ class Context:
             if whole or (place is not None and (above(node) or self.asks_the_disk(node))):
                 place, left = (here.frame.module, node), False
         return place or start or (event.module, event.module.statement(event.node))
+
+    def _may_have_left_further_out(self, event: Event, call: Here, below: Collection[cst.CSTNode]) -> bool:
+        """Whether the called function may have been left by then, or one that calls it, and the place can be above."""
+        for here in call.up():
+            if here.node in below and here is not call:
+                return False
+            if here.arm == CALLED and self.may_have_left(event, here.frame):
+                return True
+        return False
 
     def may_have_left(self, event: Event, frame: Frame, counts: Callable[[cst.CSTNode], bool] = lambda _: True) -> bool:
         """Whether the function may return before an event because of what files there are, by a branch that counts."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from distify_codemods import file_events, tree
+from distify_codemods import file_events, opened, tree
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.file_events import path_of, reads
 from distify_codemods.file_names import Names, into_a_handle
@@ -24,6 +24,8 @@ def run(context: Context) -> bool:
     events = context.facts.run.events
     written = [event for event in events if context.writes(event) and not into_a_handle(event)]
     removals = [event for event in written if event.name.startswith(effects.REMOVES) and not _moves_one(event, written)]
+    kept_open = [one for one in written if one.value.objs and not context.is_on_main(one.module, one.node)]
+    into = opened.written_into(context.facts, kept_open)
     found, names = False, context.names
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD, Kind.PASS):
         if event in context.named_writers:
@@ -33,6 +35,7 @@ def run(context: Context) -> bool:
             waited_for = [removal for removal in removals if _may_be_gone(context, removal, event)]
         else:
             waited_for = _awaited(context, event, written, names)
+            waited_for += [one for write in waited_for for one in into.get(write, ()) if may_come_before(one, event)]
         if (
             not waited_for
             or context.is_on_main(event.module, event.node)
