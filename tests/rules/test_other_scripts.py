@@ -80,6 +80,21 @@ def test_paths_are_told_apart_by_folder() -> None:
     assert "sub/helper.py" not in new
 
 
+@pytest.mark.parametrize(
+    ("folder", "beside", "is_user"),
+    [
+        pytest.param("../b/", {"../b/helper.py": HELPER}, False, id="another project, with a file of that name"),
+        pytest.param("../b/", {"../b/helper/__init__.py": HELPER}, False, id="another project, with such a package"),
+        pytest.param("../b/", {}, True, id="another folder, without one"),
+        pytest.param("../b/", {"../b/c/helper.py": HELPER}, True, id="another folder, with one further below"),
+        pytest.param("tools/", {"tools/helper.py": HELPER}, True, id="a folder below, which may be started from here"),
+    ],
+)
+def test_what_lies_beside_the_other_script_is_meant_first(folder: str, beside: dict[str, str], is_user: bool) -> None:
+    new = written(in_place(BEFORE, {"helper.py": HELPER}, {**beside, f"{folder}generate.py": OTHER}))
+    assert ("rt.unwrap(model)(x)" in new["helper.py"]) is is_user
+
+
 def test_a_function_of_the_script_itself() -> None:
     """`from train import sample`; what runs in the script alone is its own."""
     parts = script(imports="", after="sample(model, torch.ones(1, 4))\nprint(sum(model(x) for x, _ in [data[0]]))\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import cached_property
 from pathlib import PurePath
 
@@ -35,9 +35,10 @@ class Others:
     def _reached(self) -> dict[str, dict[Module, None]]:
         """The files of the program that each of the other scripts imports, also by way of other files."""
         own = {PurePath(path): module for path, module in self._program.modules.items()}
+        files = own.keys() | {PurePath(file.path) for file in self._program.options.others}
         found: dict[str, dict[Module, None]] = {}
         for file in self._program.options.others:
-            roots = [own[path] for path in _imported(file, self._program.entry.path, set(own)) if path in own]
+            roots = [own[path] for path in _imported(file, self._program.entry.path, set(own), files) if path in own]
             if PurePath(file.path) not in own and roots:
                 found[file.path] = dict.fromkeys(self._graph.closure(roots))
         return found
@@ -81,8 +82,11 @@ def _mentions(text: bytes, name: str) -> bool:
     return re.search(rb"\b%s\b" % name.encode(), text) is not None
 
 
-def _imported(file: SourceFile, entry: str, own: set[PurePath]) -> Iterator[PurePath]:
-    """The paths that its imports may mean, wherever it is started from. Not of a script that is converted itself."""
+def _imported(file: SourceFile, entry: str, own: set[PurePath], files: Set[PurePath]) -> Iterator[PurePath]:
+    """The paths that its imports may mean, wherever it is started from. Not of a script that is converted itself.
+
+    What lies beside it as well is no file of another folder than those around it: that is no part of its project.
+    """
     if RUNTIME.encode() in file.data or not any(_mentions(file.data, _stem(path)) for path in own):
         return
     try:
@@ -90,7 +94,8 @@ def _imported(file: SourceFile, entry: str, own: set[PurePath]) -> Iterator[Pure
     except (SyntaxError, ValueError):
         return
     path = PurePath(file.path)
-    anywhere = dict.fromkeys([*path.parents, *PurePath(entry).parents])
+    around = [one for one in path.parents if ".." not in path.parts or ".." in one.parts]
+    anywhere = list(dict.fromkeys([*around, *PurePath(entry).parents]))
     for node in ast.walk(parsed):
         if isinstance(node, ast.Import):
             names = [(alias.name, 0) for alias in node.names]
@@ -101,9 +106,16 @@ def _imported(file: SourceFile, entry: str, own: set[PurePath]) -> Iterator[Pure
             continue
         for name, level in names:
             parts = [part for part in name.split(".") if part]
-            for folder in anywhere if not level else path.parents[level - 1 : level]:
-                yield folder.joinpath(*parts[:-1], f"{parts[-1]}.py") if parts else folder / "__init__.py"
-                yield folder.joinpath(*parts, "__init__.py")
+            beside = parts and not files.isdisjoint(_of_module(path.parent, parts[:1]))
+            absolute = around if beside else anywhere
+            for folder in absolute if not level else path.parents[level - 1 : level]:
+                yield from _of_module(folder, parts)
+
+
+def _of_module(folder: PurePath, parts: list[str]) -> Iterator[PurePath]:
+    """The files that a module may be."""
+    yield folder.joinpath(*parts[:-1], f"{parts[-1]}.py") if parts else folder / "__init__.py"
+    yield folder.joinpath(*parts, "__init__.py")
 
 
 def _stem(path: PurePath) -> str:
