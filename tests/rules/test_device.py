@@ -315,6 +315,29 @@ def test_an_option_in_whose_place_the_script_may_put_another_device() -> None:
     assert fallback in after
 
 
+@pytest.mark.parametrize(
+    ("more", "declared"),
+    [
+        pytest.param({"ip": "127.0.0.1"}, False, id="an address"),
+        pytest.param({"file": "runs/a", "device2": "cuda:1"}, False, id="a path"),
+        pytest.param({"file": "a.json"}, False, id="a file"),
+        pytest.param({}, True, id="the device alone"),
+        pytest.param({"second": "cuda:1"}, True, id="two devices"),
+        pytest.param({"second": "1"}, True, id="a number"),
+    ],
+)
+def test_options_that_are_no_devices_stay_as_they_are(more: dict[str, str], declared: bool) -> None:
+    """What is one of all options of the command line names a device nevertheless."""
+    options = {"device": "cuda", **more}
+    lines = "".join(f'parser.add_argument("--{name}", default="{one}")\n' for name, one in options.items())
+    held = f"held = [{', '.join(f'args.{name}' for name in options)}]\n"
+    model = "model = nn.Linear(4, 1).to(torch.device(held[len(held) - 1]))\n"
+    setup = f"{PARSER}{lines}{PARSED}{held}"
+    after = converted(script(imports=OPTIONS + IMPORTS, setup=setup, model=model))
+    assert after.count("type=rt.device_kind") == (len(options) if declared else 0)
+    assert after.count("torch.device(rt.device_kind(") == (not declared)
+
+
 @pytest.mark.parametrize("other", ["class args:\n    device = 'cpu'\n", "args = torch.load('args.pt')\n"])
 def test_an_attribute_of_something_else_is_no_option(other: str) -> None:
     option = 'parser.add_argument("--device", default="cuda")\nparsed = parser.parse_args()\n'

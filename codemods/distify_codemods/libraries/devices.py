@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 DEVICE = "torch.device"
 #: What takes a device first.
 TAKES_ONE = frozenset({DEVICE, "torch.set_default_device"})
@@ -40,6 +42,14 @@ READ_SETTINGS = (
     "transformers.HfArgumentParser",
 )  # fmt: skip
 _MAKES = "hydra.utils."  # whatever a setting names
+
+#: What a device is called, alone or with its number: `cuda:1`, `auto`; and numbers alone.
+_NAME = re.compile(r"[A-Za-z]*(:?\d+(,\s*\d+)*)?")
+
+
+def may_name_one(default: object) -> bool:
+    """Whether an option that has this default may be a device: not an address, nor a file."""
+    return not isinstance(default, (str, float)) or (isinstance(default, str) and _NAME.fullmatch(default) is not None)
 
 
 def is_setting(name: str) -> bool:

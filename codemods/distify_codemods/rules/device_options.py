@@ -35,15 +35,25 @@ def run(context: Context) -> bool:
     whole = integers(context.facts)
     uses = [(event, node, _options(context, node) - whole.keys()) for event, node in uses_of_devices(context)]
     for event, _, names in uses:
-        for name in names:
+        for name in names if _are_devices(context, names) else ():
             named.setdefault(name, event)
     found = {name: _declare(context, name) for name in named}
     told = set[str]()
     for event, node, names in uses:
-        unknown = any(found[name] is _Taken.NOT_SEEN for name in names)
+        unknown = any(found.get(name, _Taken.NOT_SEEN) is _Taken.NOT_SEEN for name in names)
         if (unknown or _is_not_seen(context, event, node)) and not is_edited(context, event, node):
             _mend(context, event, node, told)
     return bool(told) or any(one is not _Taken.NO_NUMBER for one in found.values())
+
+
+def _are_devices(context: Context, names: set[str]) -> bool:
+    """Whether what one place may be given are devices: not all options there are, which a loop has put into a table."""
+    defaults = (
+        one.arguments.keywords.get("default", Value()).constant()
+        for name in (names if len(names) > 1 else ())
+        for one in declarations(context.facts, name)
+    )
+    return all(devices.may_name_one(default) for default in defaults)
 
 
 class _Taken(Enum):
