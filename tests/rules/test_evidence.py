@@ -138,6 +138,11 @@ def test_a_part_of_something_unknown() -> None:
             "strange.mean(strange.far(model(x), y))",
             ["strange.far(model(x), y)", "strange.mean(strange.far(model(x), y))"],
         ),
+        ("(far := strange.far(model(x), y)).mean() + far.to(y.device).odd().sum()", ["strange.far(model(x), y)"]),
+        (
+            "(far := strange.far(model(x), y)).mean() + strange.mean(far.to(y.device))",
+            ["strange.far(model(x), y)", "strange.mean(far.to(y.device))"],
+        ),
     ],
 )
 def test_what_is_unknown_is_told_once(loss: str, told: list[str]) -> None:

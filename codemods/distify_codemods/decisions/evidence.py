@@ -128,10 +128,13 @@ def _foreign(facts: Facts) -> Iterator[Link]:
     elsewhere = {event.node for event in _calls(facts)} - called.keys()
     found = [mark for mark in marks(facts, Foreign) if mark.site is not None and mark.site not in elsewhere]
     sites = {mark.site for mark in found}
+    events = {mark: called.get(mark.site) for mark in found if mark.site is not None}
+    roots = {mark for mark in found if not _foreign_receivers(events[mark], mark)}
     for mark in found:
-        if mark.site is None or not sites.isdisjoint(_receivers(mark.site)):
-            continue  # `unknown(x).mean()`: said of `unknown(x)`
-        event = called.get(mark.site)
+        event = events[mark]
+        asked_of = _foreign_receivers(event, mark)
+        if mark.site is None or not sites.isdisjoint(_receivers(mark.site)) or not roots.isdisjoint(asked_of):
+            continue  # `unknown(x).mean()`: said of `unknown(x)`, also where that has a name
         text = f"`{brief(mark.site)}`"
         if event is None:  # of what is not even seen what has it
             yield Link(
@@ -154,6 +157,12 @@ def _foreign(facts: Facts) -> Iterator[Link]:
                 event.module, mark.site, f"the loss depends on {text}, of which is not known what it does to a batch",
                 "it could be followed as a function of the project that uses torch",
             )  # fmt: skip
+
+
+def _foreign_receivers(event: Event | None, mark: Foreign) -> set[Foreign]:
+    """Of which unknown calls that is a result of which a method is called."""
+    given = event.receiver.sources if event is not None and event.kind is Kind.METHOD else ()
+    return {one for one in given if isinstance(one, Foreign) and one.site is not mark.site}
 
 
 def _is_on_the_way(facts: Facts, event: Event) -> bool:
