@@ -383,13 +383,18 @@ def _is_named_a_path(facts: Facts, given: cst.Arg) -> bool:
 
 def _is_a_path(facts: Facts, module: Module, node: cst.BaseExpression) -> bool:
     value = facts.value(node)
-    if any(_stands_for_a_path(obj) for obj in value.objs):
+    if any(_stands_for_a_path(obj) and not _names_a_module(facts, obj) for obj in value.objs):
         return True
     own = (one for one in value.sources if isinstance(one, Origin) and one.name not in listings.ANSWERS)
     if any(own) and not _is_an_array(facts, module, node):
         return True
     texts = [text for one in (node, *assigned(module, node)) for text in _texts(one)]
     return any(map(_looks_like_a_path, texts))
+
+
+def _names_a_module(facts: Facts, obj: Obj) -> bool:
+    """`__name__`, which ends as names of files do: `models.parts`."""
+    return isinstance(obj, Const) and any(one.name == obj.value for one in facts.program.modules.values())
 
 
 def _is_an_array(facts: Facts, module: Module, node: cst.BaseExpression) -> bool:

@@ -428,7 +428,7 @@ class Kept(torch.utils.data.Dataset):
 
 
 """
-    split = 'whole = unheard.Recordings(args.where)\ndata, rest = torch.utils.data.random_split(whole, [48, 16])\n'
+    split = "whole = unheard.Recordings(args.where)\ndata, rest = torch.utils.data.random_split(whole, [48, 16])\n"
     after = converted(script(imports=UNHEARD, setup=TYPED, data=split))
     assert f"{FIRST}    whole = unheard.Recordings(args.where)\ndata, rest =" in after
     after = converted(script(imports=UNHEARD, setup=held + TYPED, data="data = Kept(args.where)\n"))
@@ -445,7 +445,7 @@ class Kept(torch.utils.data.Dataset):
         'data = TensorDataset(torch.randn(64, 4))\nwords = unheard.Words("cache/words")\n',
         'data = unheard.Recordings(64, label=unheard.Label("cache/labels"))\n',
         'data = datasets.MNIST("cache")\n',
-        'data = datasets.ImageFolder(args.where)\n',
+        "data = datasets.ImageFolder(args.where)\n",
     ],
 )
 def test_data_that_no_cache_is_kept_of(data: str) -> None:

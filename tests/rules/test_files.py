@@ -937,3 +937,11 @@ def test_seconds_are_no_path(given: str) -> None:
     assert findings("OUT03", script(imports=imports, setup=setup), Level.ADVICE) == []
     named = setup.replace(f"keep({given})", 'keep(f"runs/{time.time()}")')
     assert findings("OUT03", script(imports=imports, setup=named), Level.ADVICE) != []
+
+
+@pytest.mark.parametrize(("given", "is_a_path"), [("__name__", False), ("name", False), ('"models.json"', True)])
+def test_the_name_of_a_module_is_no_path(given: str, is_a_path: bool) -> None:
+    parts = f"import arena\n\n\ndef made(name):\n    return arena.get_logger({given})\n\n\nlog = made(__name__)\n"
+    before = script(imports=f"import models.parts\n{IMPORTS}")
+    seen = conversion_of(before, files={"models/__init__.py": "", "models/parts.py": parts})
+    assert any("with a path" in one.message for one in seen.of(Level.ADVICE)) is is_a_path

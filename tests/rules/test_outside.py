@@ -268,6 +268,26 @@ def test_where_all_is_known_it_is_claimed(lines: str) -> None:
     assert [one.message for one in seen.of(Level.NOT_NEEDED) if one.code == CODE] == [CLAIM]
 
 
+@pytest.mark.parametrize(
+    ("loss", "is_named"),
+    [
+        pytest.param("arena.rank(model(x)) - y", False, id="samples"),
+        pytest.param("arena.rank(model(x), 0.5, exact=True) - y", False, id="samples and numbers"),
+        pytest.param('arena.rank(model(x), "http://a.b") - y', True, id="an address"),
+        pytest.param("arena.rank(model(x), **table) - y", True, id="whatever else"),
+        pytest.param("model(x) - y * arena.worth(3)", True, id="no samples"),
+    ],
+)
+def test_what_is_given_samples_alone_is_named_in_the_claim(loss: str, is_named: bool) -> None:
+    loop = LOOP.replace("nn.functional.mse_loss(model(x), y)", f"({loss}).pow(2).mean()")
+    before = script(imports=UNKNOWN, setup="table = input()\n", loop=loop)
+    seen = conversion_of(before, options=Options(strategy="shared"))
+    said = [one.message for one in seen.of(Level.ADVICE) if one.code == CODE]
+    claimed = [one.message for one in seen.of(Level.NOT_NEEDED) if one.code == CODE]
+    assert bool(said) is is_named
+    assert [one.startswith(f"{CLAIM}, unless by `arena.") for one in claimed] == [True] * (not is_named)
+
+
 PAGES = """\
 class Pages({base}):
     def __len__(self):

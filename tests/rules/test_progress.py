@@ -240,3 +240,17 @@ def test_what_says_nothing_of_a_share_needs_no_word(line: str) -> None:
 def test_where_forward_passes_are_shared_a_bar_shows_whole_batches() -> None:
     seen = conversion_of(bar("bar.set_postfix(loss=loss.item())"), options=Options(strategy="shared"))
     assert [one for one in seen.of(Level.ADVICE) if one.code == "OUT02"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "draws"),
+    [
+        ("logging.logging_redirect_tqdm", False),
+        ("logging.tqdm_logging_redirect", True),
+        ("tzip", True),
+        ("concurrent.thread_map", True),
+    ],
+)
+def test_what_of_tqdms_parts_draws_a_bar(name: str, draws: bool) -> None:
+    given = script(imports=f"import tqdm.contrib.{name.split('.')[0]}\n{IMPORTS}", after=f"tqdm.contrib.{name}()\n")
+    assert any(LINE in one.message for one in conversion_of(given).of(Level.ADVICE)) is draws

@@ -66,13 +66,14 @@ def _came_of(obj: Obj) -> Iterable[Value]:
 
 def _is_given_a_path(facts: Facts, event: Event) -> bool:
     makers = [one.arguments for one in map(core, event.receiver.objs) if isinstance(one, External) and one.arguments]
-    whole = set(integers(facts))
-    return any(_may_hold_a_path(given, whole) for given in (event.arguments, *makers))
+    return any(may_be_given_text(facts, given) for given in (event.arguments, *makers))
 
 
-def _may_hold_a_path(given: Arguments, whole: set[str]) -> bool:
+def may_be_given_text(facts: Facts, given: Arguments) -> bool:
+    """Whether any argument may be a path, a name or an address."""
     if given.star is not None or given.unseen is not None:
         return True
+    whole = set(integers(facts))
     return any(
         _may_be_a_path(value, whole)
         for value in (*given.positional, *given.keywords.values(), *given.expanded().values())

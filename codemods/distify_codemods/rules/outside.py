@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import claims, own_tests
-from distify_codemods.decisions.outside import Asking, Doing, askings
+from distify_codemods.decisions.outside import Asking, Doing, askings, is_used
 from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
 from distify_codemods.file_events import code_of, may_write, tells_only
 from distify_codemods.inside import root
 from distify_codemods.libraries import effects, outside
@@ -17,10 +18,12 @@ from distify_codemods.naming import brief
 from distify_codemods.objects import Arguments, External
 from distify_codemods.origins import Answer
 from distify_codemods.program import Module
+from distify_codemods.rules import data_caches
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.download import downloads
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
+from distify_codemods.scale import Scale
 from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import Value
 
@@ -136,7 +139,7 @@ def _unknown(context: Context) -> bool:
     told = {*context.named_writers, *may_write(facts)}  # what to do about those, OUT03 says
     trained = {*facts.models, *(one.obj for one in facts.optimizers)}  # which every rank has to make
     for event in claims.unknown_calls(facts):
-        made = event in told or not trained.isdisjoint(event.value.objs)
+        made = event in told or not trained.isdisjoint(event.value.objs) or _only_computes(facts, event)
         if not made and not context.is_on_main(event.module, event.node):
             found.setdefault(code_of(event), event)
     for first in list(found.values())[:1]:
@@ -147,6 +150,15 @@ def _unknown(context: Context) -> bool:
             "`rt.call_on_main_process(function, ...)`", first.module, first.node,
         )  # fmt: skip
     return bool(found)
+
+
+def _only_computes(facts: Facts, event: Event) -> bool:
+    """Whether it is given samples, and no name nor address, in a step that uses its result: the claim of this rule has
+    its name, and nobody has to look.
+    """
+    samples = any(value.scale is not Scale.CONST for value in event.arguments.all())
+    is_step = event.kind is Kind.CALL and facts.in_training(event) and is_used(event)
+    return samples and is_step and not data_caches.may_be_given_text(facts, event.arguments)
 
 
 def _listed(names: list[str]) -> str:

@@ -8,5 +8,7 @@ APIS = (
         "IPython.display.clear_output", effect=Effect.PRINTS),
     Api("rich.console.Console pprint.PrettyPrinter", Role.CONSOLE, writes_by="print log rule print_json pprint"),
     Api("progressbar. progress.bar. progress.spinner. alive_progress. fastprogress. enlighten. pkbar. "
-        "tqdm.contrib. click.progressbar typer.progressbar", Role.BAR),
+        "tqdm.contrib.tenumerate tqdm.contrib.tzip tqdm.contrib.tmap tqdm.contrib.concurrent. tqdm.contrib.itertools. "
+        "tqdm.contrib.discord. tqdm.contrib.slack. tqdm.contrib.telegram. tqdm.contrib.bells. "
+        "tqdm.contrib.logging.tqdm_logging_redirect click.progressbar typer.progressbar", Role.BAR),
 )  # fmt: skip
