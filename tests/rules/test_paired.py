@@ -99,7 +99,6 @@ SAFE = [
         "p = torch.zeros(len(x), 4)\np[torch.arange(len(x)), y.long()[:, 0]] = 1",
         "nn.functional.mse_loss(model(x + p), y)",
     ),
-    ("for i in range(len(x)):\n    torch.save(x[i], f'{i}.pt')", LOSS),
     ("for i, row in enumerate(x):\n    print(i, table[i], row)", LOSS),
     ("for i, length in enumerate(y[:, 0].long().tolist()):\n    x[i, length:] = 0", LOSS),
     ("for i in range(len(x)):\n    x[i] = x[i] * y[i]", LOSS),

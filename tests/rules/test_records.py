@@ -58,12 +58,25 @@ def test_what_is_kept_for_each_sample_shares_forward_passes(setup: str, kept: st
 @pytest.mark.parametrize(
     ("setup", "kept"),
     [
+        (ROWS, "kept[: len(x)] = out.detach().squeeze(1)"),  # the last batch
+        (NAMED, "kept[len(x)] = step"),
+        (ROWS, "for row in range(len(x)):\n    torch.save(x[row], f'{epoch}-{step}-{row}.pt')"),
+    ],
+)
+def test_what_would_be_of_rank_0s_samples_shares_forward_passes(setup: str, kept: str) -> None:
+    loop = LOOP.format(kept=kept.replace("\n", "\n        "))
+    conversion = conversion_of(script(imports=MORE, data=DATA, setup=setup, loop=loop), options=Options())
+    assert conversion.strategy is Strategy.SHARED
+    assert [one for one in conversion.of(Level.ADVICE) if "would be that of rank 0's samples" in one.message]
+
+
+@pytest.mark.parametrize(
+    ("setup", "kept"),
+    [
         (TABLE, "kept[epoch, step] = loss.item()"),
         (NAMED, "kept[epoch] = loss.item()"),
         (ROWS, "kept[at] = loss.item()\nat += 1"),
-        (ROWS, "kept[: len(x)] = out.detach().squeeze(1)"),  # the last batch
         (ROWS, "rows = torch.zeros(64)\nrows[at : at + len(x)] = out.detach().squeeze(1)"),
-        (NAMED, "kept[len(x)] = step"),
         (ROWS, "rows = torch.zeros(64)\nrows[i] = out.detach().squeeze(1)"),  # gone with the turn
         (ROWS, "wanted = torch.zeros(len(x), 64)\nwanted[range(len(x)), i] = 1.0\nshown = (out - wanted).mean()"),
         (ROWS, "kept[step] = 1.0"),

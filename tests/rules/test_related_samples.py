@@ -354,7 +354,6 @@ def test_what_is_written_into_a_tensor_by_another_name_of_it(turn: str, update: 
         (f"{AGAINST}mine = torch.zeros(64, 4)\nupdate(mine, i, x)", WRITE, ""),
         (f"{AGAINST}update(memory[:2], i, x)", "rows = memory * 1\nrows[index] = x", ""),
         (f"{AGAINST}update(memory, i, x)", "memory.mul_(0.9)", ""),
-        (f"{AGAINST}update(seen, i, x)", "memory.index_add_(0, index, x[:, 0])", ""),  # no loss depends on it
         (f"{TURN}o = Compared.apply(o, i, memory)", "", "grad[x < 0] = 0"),
         (f"{TURN}o = Compared.apply(o, i, memory)", "", "grad = grad * (x > 0) * ctx.memory.sum()"),
         (f"{TURN}o = bank(o, i)", "", "bank = bank + 1"),

@@ -357,11 +357,13 @@ class Left:
     """A figure that stays one rank's, though it is kept.
 
     half: it could be that of all ranks, but what it is divided by, or divides, could not.
+    stays: whether it is seen to outlive its batch: added to a list, carried to the next turn, logged.
     """
 
     module: Module
     node: cst.CSTNode
     half: bool = False
+    stays: bool = False
 
 
 class FigureForm(Enum):

@@ -109,11 +109,20 @@ class _Search:
         for one in found:
             if one is None:
                 first = together[0]
-                self.left.append(Left(first.module, first.node))
+                self.left.append(Left(first.module, first.node, stays=self._stays(first)))
                 if first.kind in _ADDED_UP and self.facts.value(first.value).scale not in _NUMBERS:
                     self.mixed.add(first.module.lines_around(first.node))
             elif whole or one.how is Putting.MEAN:
                 self.found.setdefault(one.node, one)
+
+    def _stays(self, sink: Sink) -> bool:
+        """Whether it is there when the batch is gone; of what is written into tensors, `in_place` tells."""
+        targets = tree.targets(sink.node) if isinstance(sink.node, (cst.Assign, cst.AugAssign)) else []
+        into = [one.value for one in targets if isinstance(one, cst.Subscript)]
+        held = any(isinstance(obj, (Mapping, Sequence)) for one in into for obj in self.facts.value(one).objs)
+        if sink.kind is Kind.STORED:
+            return held or isinstance(sink.node, cst.Call)
+        return sink.kind is not Kind.HANDED and (held or not into)
 
     def stands_by_what_is_left(self, one: Averaging) -> bool:
         """Entries or counts of all samples beside those of a rank's own would not fit together."""

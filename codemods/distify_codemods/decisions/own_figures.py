@@ -163,8 +163,8 @@ def of(decisions: Decisions) -> OwnFigures:
 def links(decisions: Decisions) -> Iterator[Link]:
     """What is kept, logged or counted of each batch and cannot be put together over the ranks."""
     beside = beside_means(decisions)
-    kept = [(one.module, one.node) for one in decisions.left if one.node not in beside]
-    for module, node in dict.fromkeys([*kept, *written(decisions)]):
+    kept = [(one.module, one.node) for one in decisions.left if one.stays and one.node not in beside]
+    for module, node in dict.fromkeys([*kept, *_written(decisions, [node for _, node in kept])]):
         yield Link(
             module, node,
             f"`{brief(node)}` keeps or shows what is made of a batch, which would be that of rank 0's samples",
@@ -174,8 +174,12 @@ def links(decisions: Decisions) -> Iterator[Link]:
 
 def written(decisions: Decisions) -> list[tuple[Module, cst.CSTNode]]:
     """What is written into something of a rank's own samples, and is not put together before."""
-    told = [*(one.node for one in decisions.left), *(one.node for one in _put_together(decisions))]
-    return of(decisions).in_place({part for node in told for part in tree.walk(node)})
+    return _written(decisions, [one.node for one in decisions.left])
+
+
+def _written(decisions: Decisions, told: Collection[cst.CSTNode]) -> list[tuple[Module, cst.CSTNode]]:
+    known = [*told, *(one.node for one in _put_together(decisions))]
+    return of(decisions).in_place({part for node in known for part in tree.walk(node)})
 
 
 def beside_means(decisions: Decisions) -> set[cst.CSTNode]:

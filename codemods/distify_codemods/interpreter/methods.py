@@ -129,14 +129,17 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
 
 
 def _register(machine: Machine, receiver: Value, arguments: Arguments, node: cst.CSTNode) -> None:
-    """`self.register_buffer("mean", torch.zeros(4))` gives an attribute, as `self.mean = ...` does."""
+    """`self.register_buffer("mean", torch.zeros(4))` gives an attribute, as `self.mean = ...` does.
+
+    What a buffer was made of before training, the mean of all samples, is alike on all ranks.
+    """
     name = arguments.get("name", 0)
     given = next((one for key in torch_nn.REGISTERED if (one := arguments.get(key, 1)) is not None), NOTHING)
     known = name.constant() if name is not None else None
     attribute = known if isinstance(known, str) else modules.LATER
     for obj in map(core, receiver.objs):
         if isinstance(obj, Instance):
-            classes.store(machine, obj, attribute, machine.tainted(given), node)
+            classes.store(machine, obj, attribute, Value(given.objs), node)
 
 
 def _change(machine: Machine, name: str, receiver: Value, value: Value, arguments: Arguments, node: cst.Call) -> None:
