@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from distify.cells import Line
@@ -19,14 +19,15 @@ _PLAIN = (
 _TELL = frozenset(
     "abs bool dict float int len list max min repr round set sorted str sum tuple type "
     "all any argmax argmin bincount corr count describe dtypes head item isna isnull items keys mean median "
-    "most_common nunique numel numpy quantile sample size squeeze std tail tolist unique value_counts values var "
-    "classification_report confusion_matrix accuracy_score f1_score".split()
+    "most_common nunique numel numpy quantile reset_index sample set_index size squeeze std tail tolist "
+    "unique value_counts values var classification_report confusion_matrix accuracy_score f1_score".split()
 )
 #: Those whose value nobody looks for: they draw, or change what they are called of, and may return just that.
 _DO = frozenset(
     "print display show close savefig tight_layout plot hist bar scatter imshow legend title suptitle xlabel ylabel "
     "axis grid colorbar subplot subplots_adjust eval train to cuda cpu requires_grad_ load_state_dict manual_seed seed "
-    "backward step zero_grad append extend update add clear sort reverse shuffle makedirs mkdir".split()
+    "backward step zero_grad append extend update add clear sort reverse shuffle makedirs mkdir "
+    "save dump write savetxt savez save_pretrained to_csv to_excel to_json to_parquet to_pickle help info".split()
 )
 #: Their functions draw, which a script does not show either way.
 _DRAWING = ("matplotlib", "seaborn", "pylab", "plotly")
@@ -39,13 +40,23 @@ def given_by(cells: Iterable[Sequence[Line]]) -> dict[str, bool]:
     given: dict[str, bool] = {}
     for node in (node for lines in cells for node in _parsed(_text(lines))):
         if isinstance(node, ast.FunctionDef):
-            given[node.name] = any(isinstance(one, ast.Return) and one.value is not None for one in ast.walk(node))
+            given[node.name] = any(isinstance(one, ast.Return) and one.value is not None for one in _own(node))
         elif isinstance(node, ast.Import):
             drawing = (one for one in node.names if one.name.startswith(_DRAWING))
             given.update({(one.asname or one.name.partition(".")[0]): False for one in drawing})
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_DRAWING):
             given.update({one.asname or one.name: False for one in node.names})
     return given
+
+
+def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """What is inside of a function, without what is inside of those that it makes."""
+    left: list[ast.AST] = [*function.body]
+    while left:
+        node = left.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            left += ast.iter_child_nodes(node)
 
 
 def displayed(lines: Sequence[Line], given: Mapping[str, bool]) -> list[Line]:
@@ -81,6 +92,9 @@ def _gives(value: ast.expr, given: Mapping[str, bool]) -> bool | None:
         if root in given:
             return given[root] if isinstance(value.func, ast.Name) or not given[root] else None
         return True if name in _TELL else False if name in _DO or name.startswith("set_") else None
+    if isinstance(value, ast.IfExp):
+        ways = {_gives(value.body, given), _gives(value.orelse, given)}
+        return True if ways == {True} else None
     return True if isinstance(value, _PLAIN) else None
 
 

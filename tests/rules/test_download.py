@@ -23,6 +23,7 @@ from tests.rules.scripts import (
     distributed,
     findings,
     indented,
+    line_of,
     script,
 )
 
@@ -451,6 +452,35 @@ class Kept(torch.utils.data.Dataset):
 def test_data_that_no_cache_is_kept_of(data: str) -> None:
     imports = UNHEARD + "from torchvision import datasets\n"
     assert "main_process_first" not in converted(script(imports=imports, setup=TYPED, data=data))
+
+
+HANDED_ON = """\
+def parts(where):
+    for part in range(2):
+        yield {made}
+
+
+for data in parts("cache"):
+    loader = DataLoader(data, batch_size=8, shuffle=True)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_what_is_handed_on_where_it_is_made() -> None:
+    """Whoever goes through it trains before the statement is done: the other ranks would wait for rank 0 meanwhile."""
+    imports = UNHEARD + "from torchvision import datasets\n"
+    before = script(imports=imports, data="", loader="", loop=HANDED_ON.format(made="unheard.Recordings(where, part)"))
+    assert "main_process_first" not in converted(before)
+    [told] = [one for one in findings("DATA03", before, Level.ADVICE) if "keeps files of its own" in one.message]
+    assert told.place is not None
+    assert told.place.line == line_of(before, "yield unheard.Recordings(where, part)")
+    known = HANDED_ON.format(made="datasets.MNIST(where, download=True)")
+    [told] = findings("DATA03", script(imports=imports, data="", loader="", loop=known), Level.BLOCKING)
+    assert "handed on in the same statement" in told.message
 
 
 FOLDS = """\

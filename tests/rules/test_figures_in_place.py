@@ -13,6 +13,7 @@ from tests.rules.scripts import IMPORTS, LOOP, conversion_of, line_of, script
 TOLD = ("what is written here is of rank 0's samples only", "what is kept or logged here is of rank 0's samples only")
 NONE_KEPT = "no figure of the training loop is kept"
 PREDICTED = "model(x).argmax(1)"
+TRACKER = "from torch.utils.tensorboard import SummaryWriter\n"
 
 
 def training(made: str, turn: str, shown: str) -> str:
@@ -214,3 +215,34 @@ def test_what_is_kept_under_a_key_of_all_is_of_all_samples(line: str, after: str
     before = before.replace("optimizer.step()", f"optimizer.step()\n        {line}")
     conversion = conversion_of(before, options=Options())
     assert f"        {after}\n" in conversion.files[0].after.decode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kept = {loss} if kept is None else 0.9 * kept + 0.1 * {loss}",
+        "kept = 0.9 * kept + 0.1 * {loss} if epoch else {loss}",
+    ],
+)
+def test_a_mean_on_either_way_of_an_expression_is_that_of_all_samples(line: str) -> None:
+    line = line.format(loss="loss.item()")
+    before = training("kept = None", "pass", "print(kept)").replace(
+        "optimizer.step()", f"optimizer.step()\n        {line}"
+    )
+    conversion = conversion_of(before, options=Options())
+    assert conversion.strategy is Strategy.SHARDED
+    name, value = line.split(" = ")
+    assert f"        {name} = rt.all_reduce_mean({value})\n" in conversion.files[0].after.decode()
+
+
+@pytest.mark.parametrize(
+    ("made", "shown", "strategy"),
+    [
+        ("log = SummaryWriter()", "log.add_histogram('out', model(x), epoch)", Strategy.SHARDED),
+        ("log = SummaryWriter()", "log.add_images('given', x.view(-1, 1, 2, 2), epoch)", Strategy.SHARDED),
+        ("pass", "torch.save(model(x), f'{epoch}.pt')", Strategy.SHARED),
+    ],
+)
+def test_pictures_beside_the_figures_and_files_of_their_own(made: str, shown: str, strategy: Strategy) -> None:
+    before = training(made, shown, "pass").replace("import torch\n", f"import torch\n{TRACKER}", 1)
+    assert conversion_of(before, options=Options()).strategy is strategy

@@ -223,6 +223,8 @@ BETWEEN = "for once in range(1):\n    shown = model(torch.zeros(4, 4))"
         "size = torch.zeros(2).to(x.device); size += out.size(1); out = out + size",
         "shown = self.table.clone(); shown += out.size(1); out = out + shown",
         "out = out.relu(); out += self.table; torch.relu_(out); out.mul_(2)",
+        "steps = self.calls; steps += out.dim(); out = out + steps",
+        "rate = self.mean; rate *= out.size(1); out = out + rate",
     ],
 )
 def test_what_a_call_makes_is_gone_with_it_wherever_the_model_is_called(line: str) -> None:
@@ -242,6 +244,7 @@ def test_what_a_call_makes_is_gone_with_it_wherever_the_model_is_called(line: st
         ("rows = self.table.float() if self.training else self.table", "rows[:] = out.detach().mean(0)"),
         ("rows = getattr(self, 'table')", "rows.view(-1).lerp_(out.detach().mean(0), 0.1)"),
         ("rows = self.running", "torch.Tensor.add_(rows, out.detach().mean())"),
+        ("rows = self.running.detach(); rows *= 0.9", "rows += out.detach().mean()"),
     ],
 )
 def test_another_name_of_what_lasts(name: str, line: str) -> None:

@@ -463,14 +463,18 @@ def test_which_axis_is_that_of_the_samples(loss: str, after: str) -> None:
     assert f"        loss = {after}" in text, text
 
 
-@pytest.mark.parametrize(("shape", "gathered"), [("out.shape", True), ("out.size()", True), ("out.shape[1:]", False)])
+@pytest.mark.parametrize(
+    ("shape", "gathered"),
+    [("out.shape", True), ("[len(x), 1]", True), ("(out.size(0), 1)", True), ("out.shape[1:]", False), ("[1]", False)],
+)
 def test_what_a_layer_norm_goes_over(shape: str, gathered: bool) -> None:
     loss = f"nn.functional.layer_norm(out, {shape}).pow(3).mean()"
     after = converted(
         script(loop=with_loss(LOOP, loss).replace("        loss =", "        out = model(x)\n        loss ="))
     )
     assert ("        out = rt.gather_samples(out)\n" in after) is gathered
-    assert f"        loss = {loss}\n" in after
+    whole = loss.replace("len(x)", "(len(x) * rt.world_size())")
+    assert f"        loss = {whole}\n" in after
 
 
 def test_a_model_that_returns_a_sum_or_its_scores() -> None:

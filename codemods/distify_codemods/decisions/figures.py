@@ -19,7 +19,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.decisions.base import Averaging, Left, Putting
 from distify_codemods.decisions.places import Place, Places, places_of, with_what_is_left_early
-from distify_codemods.decisions.sinks import Kind, Sink, sinks
+from distify_codemods.decisions.sinks import Kind, Sink, is_tracked, sinks
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.libraries import meters, python
 from distify_codemods.objects import Mapping, Sequence
@@ -116,7 +116,12 @@ class _Search:
                 self.found.setdefault(one.node, one)
 
     def _stays(self, sink: Sink) -> bool:
-        """Whether it is there when the batch is gone; of what is written into tensors, `in_place` tells."""
+        """Whether it is there when the batch is gone; of what is written into tensors, `in_place` tells.
+
+        What a tracker shows beside the means, pictures and histograms as a rule, may be of rank 0's samples.
+        """
+        if is_tracked(self.facts, sink):
+            return False
         targets = tree.targets(sink.node) if isinstance(sink.node, (cst.Assign, cst.AugAssign)) else []
         into = [one.value for one in targets if isinstance(one, cst.Subscript)]
         held = any(isinstance(obj, (Mapping, Sequence)) for one in into for obj in self.facts.value(one).objs)
@@ -183,7 +188,8 @@ class _Search:
         self, node: cst.CSTNode, module: Module, own: Collection[cst.CSTNode], seen: int = 0
     ) -> Iterator[tuple[Module, cst.BaseExpression]]:
         """The largest expressions of a known scale that a figure is made of. `own`: of what was put together before."""
-        if isinstance(node, _NOT_ALWAYS) or node in self.done or node in own or self._looks_up(node):
+        whole = isinstance(node, cst.IfExp) and self.facts.value(node).scale is Scale.MEAN  # a mean on either way
+        if (isinstance(node, _NOT_ALWAYS) and not whole) or node in self.done or node in own or self._looks_up(node):
             return
         value = self.facts.value(node) if isinstance(node, cst.BaseExpression) else Value()
         if self._is_of_all(value):

@@ -33,6 +33,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.libraries import in_place, python, torch_nn, torch_tensors
 from distify_codemods.naming import brief
 from distify_codemods.objects import Mapping, Method, Sequence, Setting
+from distify_codemods.origins import Counter
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
@@ -40,6 +41,8 @@ from distify_codemods.values import NOTHING
 
 #: What follows from the size of a batch alone is made anew for another size.
 _OF_SIZES = (Scale.CONST, Scale.COUNT)
+#: What nothing can be put into: `width += x.size(1)` sets its name to another one.
+_NUMBERS = (Const, Counter, Setting)
 
 
 @dataclass(frozen=True)
@@ -226,18 +229,23 @@ def _outlives(facts: Facts, write: _Write) -> bool:
     holders = [write.holder, *_tensors_behind(facts, write.module, write.holder)]
     held = [
         obj for holder in holders for one in tree.inwards(holder)
-        for obj in facts.value(one).objs if not isinstance(obj, Method)
+        for obj in facts.value(one).objs if not isinstance(obj, (Method, *_NUMBERS))
     ]  # fmt: skip
     return any(not any(is_made_in(loop, obj) for loop in facts.loops) for obj in held)
 
 
-def _tensors_behind(facts: Facts, module: Module, name: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+def _tensors_behind(
+    facts: Facts, module: Module, name: cst.BaseExpression, seen: tuple[cst.CSTNode, ...] = ()
+) -> Iterator[cst.BaseExpression]:
     """What a name was set to, of what may be a tensor that is no batch: `mean = self.mean.to(device)`."""
     for bound in module.flow(name).reaching(name) if isinstance(name, cst.Name) else ():
-        statement = module.parents.get(module.parents.get(bound, bound))
+        holder = module.parents.get(bound)
+        if isinstance(holder, cst.AugAssign) and isinstance(bound, cst.Name) and holder not in seen:
+            yield from _tensors_behind(facts, module, bound, (*seen, holder))
+        statement = module.parents.get(holder) if holder is not None else None
         if isinstance(statement, cst.Assign) and any(one.target is bound for one in statement.targets):
             value = facts.value(statement.value)
-            number = bool(value.objs) and all(isinstance(obj, (Const, Setting)) for obj in value.objs)
+            number = bool(value.objs) and all(isinstance(obj, _NUMBERS) for obj in value.objs)
             if value.scale not in PER_SAMPLE and not number and _is_another_name(statement.value):
                 yield statement.value
 

@@ -162,14 +162,21 @@ def of(decisions: Decisions) -> OwnFigures:
 
 def links(decisions: Decisions) -> Iterator[Link]:
     """What is kept, logged or counted of each batch and cannot be put together over the ranks."""
-    beside = beside_means(decisions)
-    kept = [(one.module, one.node) for one in decisions.left if one.stays and one.node not in beside]
+    kept = [(one.module, _statement(one.module, one.node)) for one in decisions.left if one.stays]
     for module, node in dict.fromkeys([*kept, *_written(decisions, [node for _, node in kept])]):
         yield Link(
             module, node,
             f"`{brief(node)}` keeps or shows what is made of a batch, which would be that of rank 0's samples",
-            "means, sums, counts and entries for each sample can be put together over the ranks",
+            "means, and what names of the training loop add up, can be put together over the ranks",
         )  # fmt: skip
+
+
+def _statement(module: Module, node: cst.CSTNode) -> cst.CSTNode:
+    """The line that a figure stands in, where it is no call of its own."""
+    if isinstance(node, (cst.Call, cst.BaseSmallStatement)):
+        return node
+    around = (one for one in module.enclosing(node) if isinstance(one, cst.BaseSmallStatement))
+    return next(around, node)
 
 
 def written(decisions: Decisions) -> list[tuple[Module, cst.CSTNode]]:

@@ -129,6 +129,13 @@ def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | Non
     return None
 
 
+def is_tracked(facts: Facts, sink: Sink) -> bool:
+    """Whether it goes to an experiment's tracker, and to no file of the script's own."""
+    call = sink.node
+    takers = facts.value(call.func).objs if isinstance(call, cst.Call) else ()
+    return sink.kind is Kind.LOGGED and any(is_tracker(_full_name(obj)) for obj in takers)
+
+
 def _is_sent(facts: Facts, node: cst.Call) -> bool:
     """`median.send(loss.item())`: a generator of the script's goes on with it, whatever is done with what it yields."""
     methods = (obj for obj in facts.value(node.func).objs if isinstance(obj, Method) and obj.name == "send")

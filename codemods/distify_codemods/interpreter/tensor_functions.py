@@ -104,9 +104,11 @@ def _batch_norm(machine: Machine, name: str, arguments: Arguments, node: cst.CST
 
 
 def _layer_norm(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    """`layer_norm(x, x.shape)`: over all dimensions, that of the samples too."""
+    """`layer_norm(x, x.shape)`, `layer_norm(x, [len(x), 8])`: over all dimensions, that of the samples too."""
     tensor, over = arguments.get("input", 0) or NOTHING, arguments.get("normalized_shape", 1) or NOTHING
-    return _normalised(tensor, tensor.scale in PER_SAMPLE and any(isinstance(obj, Shape) for obj in over.objs))
+    held = [one for obj in over.objs if isinstance(obj, Sequence) for one in obj.parts()]
+    whole = any(one.scale is S.COUNT for one in held) or any(isinstance(obj, Shape) for obj in over.objs)
+    return _normalised(tensor, tensor.scale in PER_SAMPLE and (whole or over.scale is S.COUNT))
 
 
 def _normalised(tensor: Value, coupled: bool) -> Value:

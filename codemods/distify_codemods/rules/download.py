@@ -46,6 +46,13 @@ def run(context: Context) -> None:
         if not context.editable(module, place, "files are downloaded"):
             continue
         within = event.node if place in module.enclosing(event.node) else None
+        if turns.hands_on_in(place):
+            context.needs_you(
+                "what is downloaded here is handed on in the same statement, and ranks that come one after the other "
+                "would be there while somebody trains with it", module, place,
+                "make the dataset in a statement of its own, before the `yield`",
+            )  # fmt: skip
+            continue
         if _makes_a_sampler(context, module, place, event):
             context.needs_you(
                 "the statement that downloads also makes the training loader, whose sampler waits for all "
@@ -107,6 +114,7 @@ def _can_take_turns(context: Context, module: Module, place: cst.CSTNode, event:
         data_caches.is_gone_through_later(context.facts, event)
         or refusals.was_converted(module)
         or turns.ranks_meet_in(context, place)
+        or turns.hands_on_in(place)
         or _makes_a_sampler(context, module, place, event)
     )
 

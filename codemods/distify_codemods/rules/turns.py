@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions.base import Sharding
 from distify_codemods.events import Event, Kind
 from distify_codemods.program import Module
@@ -20,6 +21,11 @@ def place(context: Context, event: Event) -> tuple[Module, cst.CSTNode]:
 def ranks_meet_in(context: Context, node: cst.CSTNode) -> bool:
     """Whether ranks, one after the other there, would wait for each other."""
     return node in _met_in(context)
+
+
+def hands_on_in(node: cst.CSTNode) -> bool:
+    """Whether a statement goes on only when somebody else has had its turn: `yield Data(root)`, `await read(root)`."""
+    return any(isinstance(one, (cst.Yield, cst.Await)) for one in tree.walk(node))
 
 
 def _met_in(context: Context) -> set[cst.CSTNode]:
