@@ -138,7 +138,7 @@ def _register(machine: Machine, receiver: Value, arguments: Arguments, node: cst
     known = name.constant() if name is not None else None
     attribute = known if isinstance(known, str) else modules.LATER
     for obj in map(core, receiver.objs):
-        if isinstance(obj, Instance):
+        if isinstance(obj, Instance) and given.objs:
             classes.store(machine, obj, attribute, Value(given.objs), node)
 
 
