@@ -32,7 +32,7 @@ class DistifyError(click.ClickException):
 
 
 class Interrupted(DistifyError):
-    """By Ctrl-C, before anything was written."""
+    """By Ctrl-C."""
 
     exit_code = ExitCode.INTERRUPTED
 
@@ -44,8 +44,8 @@ class Interrupted(DistifyError):
 
 @contextmanager
 def told_if_interrupted() -> Iterator[None]:
-    """While nothing is written yet, Ctrl-C says so."""
+    """Ctrl-C ends a command with one line; files are written all together or not at all."""
     try:
         yield
     except KeyboardInterrupt:
-        raise Interrupted("interrupted, nothing was written") from None
+        raise Interrupted("interrupted") from None

@@ -112,30 +112,24 @@ model = Net()
 """
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "q, k, v = (t.view(-1, 2, 2, 2).transpose(1, 2) for t in h.split(4, dim=2)); h = q @ k.transpose(-2, -1) @ v",
-        "q, k, v = [t.transpose(1, 2) for t in h.chunk(3, dim=-1)]; h = (q * k + v).transpose(1, 2)",
-        "q, k, v = map(lambda t: t.view(-1, 2, 2, 2), h.chunk(3, dim=-1)); h = F.softmax(q @ k.mT, dim=-1) @ v",
-    ],
-)
-def test_several_tensors_that_a_comprehension_goes_through(line: str) -> None:
-    before = script(imports=MORE, model=ATTENTION.format(line=line))
-    assert conversion_of(before, options=Options()).strategy is Strategy.SHARDED
+SEVERAL = [
+    "q, k, v = (t.view(-1, 2, 2, 2).transpose(1, 2) for t in h.split(4, dim=2)); h = q @ k.transpose(-2, -1) @ v",
+    "q, k, v = [t.transpose(1, 2) for t in h.chunk(3, dim=-1)]; h = (q * k + v).transpose(1, 2)",
+    "q, k, v = map(lambda t: t.view(-1, 2, 2, 2), h.chunk(3, dim=-1)); h = F.softmax(q @ k.mT, dim=-1) @ v",
+]
+PARTS = [
+    "h = torch.cat([t - t.mean(0) for t in h.chunk(2)])[:, :, :4]",
+    "h = torch.stack([t - h.mean(0) for t in h])[:, :, :4]",
+    "a, b = (t for t in h.chunk(2)); h = torch.cat([a, b - a])[:, :, :4]",
+]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "h = torch.cat([t - t.mean(0) for t in h.chunk(2)])[:, :, :4]",
-        "h = torch.stack([t - h.mean(0) for t in h])[:, :, :4]",
-        "a, b = (t for t in h.chunk(2)); h = torch.cat([a, b - a])[:, :, :4]",
-    ],
-)
-def test_parts_of_a_batch_that_a_comprehension_goes_through(line: str) -> None:
+@pytest.mark.parametrize("line", [*SEVERAL, *PARTS])
+def test_what_a_comprehension_goes_through(line: str) -> None:
+    """Several tensors, each with all samples; or parts of a batch."""
     before = script(imports=MORE, model=ATTENTION.format(line=line))
-    assert conversion_of(before, options=Options()).strategy is Strategy.SHARED
+    rung = Strategy.SHARDED if line in SEVERAL else Strategy.SHARED
+    assert conversion_of(before, options=Options()).strategy is rung
 
 
 @pytest.mark.parametrize(

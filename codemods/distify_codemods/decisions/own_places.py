@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.decisions import own_figures
 from distify_codemods.decisions.base import Decisions, Link
-from distify_codemods.decisions.own_figures import OwnFigures, holder_of
+from distify_codemods.decisions.own_figures import holder_of
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter.pairing import gives_samples, goes_through_a_tensor
 from distify_codemods.naming import brief
@@ -39,7 +40,7 @@ def links(decisions: Decisions) -> Iterator[Link]:
 
 def _written(decisions: Decisions) -> Iterable[tuple[Module, cst.CSTNode]]:
     """What puts something of a rank's own samples where it stays."""
-    own = OwnFigures(decisions.facts, decisions.facts.training_loaders).in_place()
+    own = own_figures.of(decisions).in_place()
     for module, node in dict.fromkeys([*((one.module, one.node) for one in decisions.left), *own]):
         around = (one for one in (node, *module.enclosing(node)) if isinstance(one, (cst.Assign, cst.AugAssign)))
         yield module, next(around, node)

@@ -46,6 +46,5 @@ def is_data_set(name: str) -> bool:
     return name.startswith(_DATA_SETS)
 
 
-def names_data(argument: str) -> bool:
-    """Whether an argument of that name is where samples come from: `dataset=`, `data_source=`."""
-    return "data" in argument.lower()
+#: What libraries call the argument that is the data set which they split, or make another one of.
+DATA_ARGUMENTS = frozenset({"data", "dataset", "datasets", "data_source"})

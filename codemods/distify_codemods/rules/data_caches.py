@@ -15,6 +15,7 @@ from distify_codemods.file_events import is_unknown
 from distify_codemods.inside import contained, core, root
 from distify_codemods.libraries import datasets, devices, paths, torch_nn
 from distify_codemods.libraries.quiet import is_quiet
+from distify_codemods.libraries.spelling import is_a_class
 from distify_codemods.objects import Arguments, External, Instance, Setting
 from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value
@@ -59,7 +60,7 @@ def _came_of(obj: Obj) -> Iterable[Value]:
         yield from (Value(obj.whole.alone),) if obj.whole is not None else ()
         given = obj.arguments or Arguments()
         yield from given.positional[:1]
-        yield from (value for name, value in given.keywords.items() if datasets.names_data(name))
+        yield from (value for name, value in given.keywords.items() if name in datasets.DATA_ARGUMENTS)
     elif isinstance(obj, Instance):
         yield from obj.attributes.values()
 
@@ -100,7 +101,7 @@ def _may_be_text(obj: Obj, whole: set[str]) -> bool:
 
 def is_gone_through_later(facts: Facts, event: Event) -> bool:
     """Whether a `for` goes through what a function returns, which may be a generator: it does its work in there."""
-    if event.name.rsplit(".", 1)[-1][:1].isupper():
+    if is_a_class(event.name):
         return False
     loops = (one for one in facts.of_kind(Kind.LOOP) if isinstance(one.node, cst.For))
     return any(not event.value.objs.isdisjoint(contained(one.value)) for one in loops)
