@@ -41,9 +41,13 @@ def test_a_loss_that_is_multiplied_by_an_outcome() -> None:
     assert conversion.strategy is Strategy.SHARED or "rt.gather_samples(" in after
 
 
-@pytest.mark.parametrize("lines", ["print((loss > 3).item())", "hits = (model(x) > 0).float()", "large = y > 3"])
+@pytest.mark.parametrize("lines", ["hits = (model(x) > 0).float()", "large = y > 3"])
 def test_outcomes_by_which_nothing_is_decided(lines: str) -> None:
     assert "all_reduce_mean" not in written(lines)
+
+
+def test_an_outcome_that_is_printed_is_that_of_the_mean() -> None:
+    assert "print((rt.all_reduce_mean(loss) > 3).item())" in written("print((loss > 3).item())")
 
 
 @pytest.mark.parametrize("of", ["any", "all"])

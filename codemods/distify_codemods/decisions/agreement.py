@@ -13,6 +13,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions import entropy, one_number
 from distify_codemods.decisions.base import Averaging
+from distify_codemods.decisions.carried import chosen_by
 from distify_codemods.decisions.differing import (
     differs,
     entries,
@@ -25,7 +26,6 @@ from distify_codemods.decisions.differing import (
     reached_alike,
     why_different,
 )
-from distify_codemods.decisions.shown import shown
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.libraries import python, truths
@@ -61,8 +61,6 @@ def averages(facts: Facts) -> tuple[Averaging, ...]:
             found[argument] = Averaging(event.module, argument, why)
         elif is_of_an_evaluation(facts, argument) and reached_alike(facts, event):
             found[argument] = Averaging(event.module, argument, f"{why}: rank 0's", told=True)
-    for one in shown(facts):
-        found.setdefault(one.node, one)
     return tuple(found.values())
 
 
@@ -75,7 +73,11 @@ def _of_tests(facts: Facts) -> Iterator[Averaging]:
         if isinstance(event.node, (cst.If, cst.While, cst.IfExp, cst.CompIf)) and differs(facts, event)
     ]
     behind = guarded(facts)
-    decisive = _with_what_chose(tests, [(event, node) for event, node in tests if matters(facts, event, behind)])
+    choosing = chosen_by(facts)
+    decisive = _with_what_chose(tests, [
+        (event, node) for event, node in tests
+        if matters(facts, event, behind) or (node in choosing and figures.behind(node.test) is not None)
+    ])  # fmt: skip
     rates = any(
         rate_differs(facts, event) and (event.kind is Kind.STORE or not _is_mean_given(facts, event))
         for event in facts.of_kind(Kind.METHOD, Kind.STORE)

@@ -16,9 +16,8 @@ from distify_codemods.allocation import Obj, Turn
 from distify_codemods.decisions import meetings
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.between import has_a_stream_of_its_own
-from distify_codemods.decisions.marks import marks
+from distify_codemods.decisions.marks import marks, with_evidence
 from distify_codemods.decisions.several import around
-from distify_codemods.decisions.trials import with_evidence
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import contained, core, values_in

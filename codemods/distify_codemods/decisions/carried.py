@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -10,7 +11,6 @@ from distify_codemods import tree
 from distify_codemods.decisions.names import bound_by, read_after
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.facts import BatchLoop, Facts
-from distify_codemods.program import Module
 
 _Update = cst.Assign | cst.AugAssign
 
@@ -29,17 +29,42 @@ def carried(facts: Facts) -> Iterator[tuple[BatchLoop, _Update, frozenset[cst.CS
 def _updates(loop: BatchLoop, name: str) -> list[_Update]:
     """All that binds the name in the loop; nothing if a turn may begin anew."""
     bound = loop.module.flow(loop.node).bindings(loop.node.body, name)
-    found = [update for node in bound if (update := _update(loop.module, node, name)) is not None]
+    found = [update for node in bound if (update := _update(loop, node, name)) is not None]
     return found if len(found) == len(bound) else []
 
 
-def _update(module: Module, bound: cst.CSTNode, name: str) -> _Update | None:
-    target = module.parents[bound]
+def _update(loop: BatchLoop, bound: cst.CSTNode, name: str) -> _Update | None:
+    target = loop.module.parents[bound]
     if isinstance(target, cst.AugAssign):
         return target
-    holder = module.parents.get(target)
-    is_one = isinstance(target, cst.AssignTarget) and isinstance(holder, cst.Assign) and len(holder.targets) == 1
-    return holder if is_one and isinstance(holder, cst.Assign) and _reads(holder, name) else None
+    while isinstance(target, (cst.Tuple, cst.Element)):  # `best, where = loss.item(), step`
+        target = loop.module.parents[target]
+    holder = loop.module.parents.get(target)
+    if not isinstance(target, cst.AssignTarget) or not isinstance(holder, cst.Assign) or len(holder.targets) > 1:
+        return None
+    return holder if _reads(holder, name) or _is_asked_for(loop, holder, name) else None
+
+
+def chosen_by(facts: Facts) -> set[cst.If]:
+    """The branches that decide whether such a name gets another value: `if loss < best: best = loss`."""
+    return {
+        one
+        for loop, update, own in carried(facts) if not own and isinstance(update, cst.Assign)
+        for target in update.targets for one in _asking(loop, update, {*tree.target_names(target.target)})
+    }  # fmt: skip
+
+
+def _is_asked_for(loop: BatchLoop, update: cst.Assign, name: str) -> bool:
+    """`if best is None or loss < best: best = loss`: it stays what it was in other turns."""
+    return next(_asking(loop, update, {name}), None) is not None
+
+
+def _asking(loop: BatchLoop, update: cst.Assign, names: Collection[str]) -> Iterator[cst.If]:
+    """The branches around an update, in its loop, whose tests read one of these names."""
+    for one in itertools.takewhile(lambda one: one is not loop.node, loop.module.enclosing(update)):
+        read = tree.walk(one.test) if isinstance(one, cst.If) else ()
+        if isinstance(one, cst.If) and any(isinstance(node, cst.Name) and node.value in names for node in read):
+            yield one
 
 
 def _reads(update: _Update, name: str) -> frozenset[cst.CSTNode]:

@@ -19,7 +19,9 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.decisions.base import Averaging, Left, Putting
 from distify_codemods.decisions.places import Place, Places, places_of, with_what_is_left_early
+from distify_codemods.decisions.single_samples import is_one_sample
 from distify_codemods.decisions.sinks import Kind, Sink, is_tracked, sinks
+from distify_codemods.decisions.texts import made_before
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.libraries import meters, python
 from distify_codemods.objects import Mapping, Sequence
@@ -167,7 +169,7 @@ class _Search:
             return None
         if how is Putting.MEAN:
             return how
-        if how is Putting.GATHERED and self._is_one_number(module, node):
+        if how is Putting.GATHERED and (self._is_one_number(module, node) or is_one_sample(self.facts, module, node)):
             return None  # that of one sample, or of some: there are no entries to gather
         if how is Putting.GATHERED and sink.kind not in (Kind.ADDED, Kind.HANDED, Kind.CARRIED):
             return None  # pictures, texts: of rank 0's samples
@@ -194,7 +196,7 @@ class _Search:
         value = self.facts.value(node) if isinstance(node, cst.BaseExpression) else Value()
         if self._is_of_all(value):
             return
-        if self._is_cut(node, value):
+        if is_cut(self.facts, node):
             for child in self._parts(node):
                 yield from self._figures(child, module, own, seen)
             return
@@ -205,7 +207,7 @@ class _Search:
             yield module, node
             return
         if seen < 3:
-            for place in self._displays(value):
+            for place in displays(self.facts, node):
                 if place is not node:
                     yield from self._figures(place, self.facts.module_of(place), own, seen + 1)
         for child in self._parts(node):
@@ -224,15 +226,6 @@ class _Search:
         value = self.facts.value(node)
         return (value.scale is not Scale.MEAN and self._differs(value)) or any(map(self._is_one_ranks, keys))
 
-    def _is_cut(self, node: cst.CSTNode, value: Value) -> bool:
-        """`round(loss.item(), 3)`, `(loss > 1).item()`: of the mean, not the mean of what was cut."""
-        if value.scale is not Scale.MEAN or not isinstance(node, cst.Call):
-            return False
-        judged = (one for one in tree.walk(node) if isinstance(one, cst.Comparison))
-        if any(self.facts.value(one).scale in _NUMBERS for one in judged):
-            return True
-        return any(str(getattr(obj, "name", "")) in meters.CUTTING for obj in self.facts.value(node.func).objs)
-
     def _is_covered(self, node: cst.CSTNode, chosen: Collection[cst.CSTNode], seen: int = 0) -> bool:
         """Whether nothing of one rank is left in it once these are put together."""
         if node in chosen or node in self.done or not self._is_one_ranks(node):
@@ -240,23 +233,14 @@ class _Search:
         if isinstance(node, _NOT_ALWAYS):
             return False
         if isinstance(node, cst.BaseExpression) and seen < 3:
-            displays = [one for one in self._displays(self.facts.value(node)) if one is not node]
-            if displays and all(self._is_covered(one, chosen, seen + 1) for one in displays):
+            made = [one for one in displays(self.facts, node) if one is not node]
+            if made and all(self._is_covered(one, chosen, seen + 1) for one in made):
                 return True
         parts = [part for part in self._parts(node) if self._is_one_ranks(part)]
         return bool(parts) and all(self._is_covered(part, chosen, seen) for part in parts)
 
-    def _displays(self, value: Value) -> Iterable[cst.CSTNode]:
-        """Where figures were written down that are held together: the dictionary that a function returns."""
-        for obj in value.objs:
-            if (isinstance(obj, Mapping) and isinstance(obj.site, cst.Dict)) or (
-                isinstance(obj, Sequence) and isinstance(obj.site, (cst.List, cst.Tuple))
-            ):
-                yield obj.site
-
     def _is_figure(self, value: Value) -> bool:
-        held = any(isinstance(obj, (Mapping, Shape, Verdict)) or _is_list(obj) for obj in value.objs)
-        return value.scale in _HOW and self._differs(value) and not held
+        return value.scale in _HOW and self._differs(value) and not holds_several(value)
 
     def _is_one_ranks(self, node: cst.CSTNode, seen: int = 0) -> bool:
         """Whether any part of it depends on one rank's share of a batch."""
@@ -274,7 +258,8 @@ class _Search:
                 return False  # of all ranks, whatever it is made of
             if not isinstance(node, _MADE_OF_PARTS) and self._differs(value):
                 return True
-            if seen < 3 and any(self._is_one_ranks(one, seen + 1) for one in self._displays(value) if one is not node):
+            made = [one for one in displays(self.facts, node) if one is not node] if seen < 3 else []
+            if any(self._is_one_ranks(one, seen + 1) for one in made):
                 return True
         return any(self._is_one_ranks(part, seen) for part in self._parts(node))
 
@@ -299,6 +284,32 @@ class _Search:
 
     def _differs(self, value: Value) -> bool:
         return bool(self.facts.shares_of_training(value))
+
+
+def displays(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Where figures were written down that are held together: the dictionary that a function returns, a text."""
+    if isinstance(node, cst.Name):
+        yield from made_before(facts.module_of(node), node)
+    for obj in facts.value(node).objs if isinstance(node, cst.BaseExpression) else ():
+        if (isinstance(obj, Mapping) and isinstance(obj.site, cst.Dict)) or (
+            isinstance(obj, Sequence) and isinstance(obj.site, (cst.List, cst.Tuple))
+        ):
+            yield obj.site
+
+
+def holds_several(value: Value) -> bool:
+    """What has no scale of its own: figures are held in it, or it is an answer about them."""
+    return any(isinstance(obj, (Mapping, Shape, Verdict)) or _is_list(obj) for obj in value.objs)
+
+
+def is_cut(facts: Facts, node: cst.CSTNode) -> bool:
+    """`round(loss.item(), 3)`, `(loss > 1).item()`: of the mean, not the mean of what was cut."""
+    if not isinstance(node, cst.Call) or facts.value(node).scale is not Scale.MEAN:
+        return False
+    judged = (one for one in tree.walk(node) if isinstance(one, cst.Comparison))
+    if any(facts.value(one).scale in _NUMBERS for one in judged):
+        return True
+    return any(str(getattr(obj, "name", "")) in meters.CUTTING for obj in facts.value(node.func).objs)
 
 
 def _is_number(node: cst.BaseExpression) -> bool:

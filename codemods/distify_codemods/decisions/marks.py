@@ -16,3 +16,8 @@ def marks(facts: Facts, kind: type[Mark]) -> list[Mark]:
     losses += [event.value for event in facts.steps]  # of closures
     found = {source for value in losses for source in value.sources if isinstance(source, kind)}
     return sorted(found, key=lambda one: one.number)
+
+
+def with_evidence(facts: Facts) -> Facts:
+    """The facts of the program, whose values tell what unknown things had a part in them."""
+    return facts.tried(drop_data_parallel=True, evidence=True, hooks=())

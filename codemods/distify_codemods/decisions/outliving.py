@@ -13,8 +13,7 @@ import libcst as cst
 from distify_codemods.decisions import streams
 from distify_codemods.decisions.base import Decisions, Link, made_at
 from distify_codemods.decisions.between import has_a_stream_of_its_own
-from distify_codemods.decisions.marks import marks
-from distify_codemods.decisions.trials import with_evidence
+from distify_codemods.decisions.marks import marks, with_evidence
 from distify_codemods.events import Kind
 from distify_codemods.naming import brief
 from distify_codemods.origins import Outlived

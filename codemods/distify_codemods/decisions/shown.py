@@ -1,37 +1,46 @@
-"""What a training loop prints: a ratio of what it has counted so far, every few batches, or of what one batch counts to
-what is that of all ranks, and what stands beside it.
-"""
+"""What is printed, or logged on the screen, of training: means, and counts where all ranks come by."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.base import Averaging, Putting
 from distify_codemods.decisions.differing import reached_alike, why_different
+from distify_codemods.decisions.figures import displays, holds_several, is_cut
+from distify_codemods.decisions.log_records import log_records
 from distify_codemods.decisions.places import Place, with_what_is_left_early
+from distify_codemods.decisions.views import beside_training
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.program import Module
 from distify_codemods.scale import Scale
 
 _COUNTS = (Scale.SUM, Scale.COUNT)
 
 
 def shown(facts: Facts) -> Iterator[Averaging]:
-    """`hits / seen` every few batches: counts of one rank's samples, divided by one another; and what stands by.
+    """Means are averaged; counts are added up, and divided as the script does where they themselves are printed, too.
 
-    Where the counts themselves are printed, too, they are added up, and divided as the script does. So are those that
-    are divided by a number of the whole batch: of one rank's, the ratio would be as many times too small as there are.
+    So are those that are divided by a number of the whole batch: of one rank's, the ratio would be as many times too
+    small as there are.
     """
-    for event in facts.of_kind(Kind.PRINT):
-        if facts.in_training(event) and reached_alike(facts, event) and _is_evaluated_by_all(facts, event):
-            counted = _is_now_and_then(event) and any(_is_share_of_counts(facts, node) for node in _ratios(event))
-            if counted or next(by_a_whole(facts, event), None) is not None:
-                yield from _Line(facts, event).figures()
+    begun = min((loop.event.number for loop in facts.training_loops), default=0)
+    events = [one for one in (*facts.of_kind(Kind.PRINT), *log_records(facts)) if one.number > begun]
+    together = [one for one in events if reached_alike(facts, one) and _is_evaluated_by_all(facts, one)]
+    if together and (whole := beside_training(facts)):
+        facts = facts.tried(whole=whole)  # what all ranks load whole is theirs alike
+    for event in together:
+        yield from _Line(facts, event).figures()
+
+
+def stays(facts: Facts, event: Event, put_together: Collection[cst.CSTNode]) -> list[cst.BaseExpression]:
+    """What is shown of one rank's samples once some figures have been put together over the ranks."""
+    line = _Line(facts, event, put_together)
+    line.look_at(event.node)
+    return [*line.means, *line.counts, *line.others]
 
 
 def _is_evaluated_by_all(facts: Facts, event: Event) -> bool:
@@ -39,8 +48,9 @@ def _is_evaluated_by_all(facts: Facts, event: Event) -> bool:
     around = event.module.enclosing(event.node)
     within = itertools.takewhile(lambda one: not isinstance(one, cst.BaseStatement), around)
     several = any(isinstance(one, (cst.BaseComp, cst.Lambda)) for one in within)
-    place = with_what_is_left_early(facts).of(event.module, event.node)
-    return not several and place is not Place.UNSURE
+    places = with_what_is_left_early(facts)
+    place = places.of(event.module, event.node)
+    return not several and place not in (Place.UNSURE, Place.MODEL) and not places.may_be_shared_out(event.node)
 
 
 def by_a_whole(facts: Facts, event: Event) -> Iterator[cst.BinaryOperation]:
@@ -71,22 +81,20 @@ def _ratios(event: Event) -> Iterator[cst.BinaryOperation]:
     return (node for node in tree.walk(event.node) if isinstance(node, cst.BinaryOperation))
 
 
-def _is_now_and_then(event: Event) -> bool:
-    tests = (here.node.test for here in event.here.up() if isinstance(here.node, cst.If))
-    return any(isinstance(node, cst.Modulo) for test in tests for node in tree.walk(test))
-
-
 class _Line:
-    def __init__(self, facts: Facts, event: Event) -> None:
+    """What is shown at once, and is seen where it is written or, of texts and dictionaries, where they were made."""
+
+    def __init__(self, facts: Facts, event: Event, put_together: Collection[cst.CSTNode] = ()) -> None:
         self.facts = facts
-        self.module: Module = event.module
+        self.done = {*facts.run.trial.averaged, *put_together}
         self.node = event.node
+        self.places = with_what_is_left_early(facts)
         self.means: list[cst.BaseExpression] = []
         self.counts: list[cst.BaseExpression] = []
         self.others: list[cst.BaseExpression] = []
 
     def figures(self) -> Iterator[Averaging]:
-        self._look_at(self.node)
+        self.look_at(self.node)
         why = "shown for the samples of all ranks"
         if self.others:
             why += f"; `{tree.code_of(self.others[0])}` beside it is that of rank 0's"
@@ -94,31 +102,38 @@ class _Line:
         for node in self.means:
             parts = self._counted(node) if self.counts else None
             if parts is None:
-                yield Averaging(self.module, node, why)
+                yield Averaging(self.facts.module_of(node), node, why)
             else:
                 counts += parts
-        yield from (Averaging(self.module, node, why, how=Putting.SUM) for node in counts)
+        yield from (Averaging(self.facts.module_of(node), node, why, how=Putting.SUM) for node in counts)
 
-    def _look_at(self, node: cst.CSTNode) -> None:
-        """The means, the counts and what else of one rank's samples is printed."""
-        if node in self.facts.run.trial.averaged:
+    def look_at(self, node: cst.CSTNode, made: int = 0) -> None:
+        """The means, the counts and what else of one rank's samples is printed. `made`: through how many displays."""
+        if node in self.done:
             return  # whatever it is made of
         if not isinstance(node, cst.BaseExpression) or node is self.node or not self._differs(node):
-            self._look_inside(node)
-        elif self.facts.value(node).scale is Scale.MEAN:
+            self._look_inside(node, made)
+        elif self._is_mean(node):
             self.means.append(node)
         elif isinstance(node, tree.PERHAPS):
             self.others.append(node)
         elif self.facts.value(node).scale in _COUNTS and (parts := self._counted(node)):
             self.counts += parts
-        elif any(self._is_figure(one) for one in tree.walk(node) if one is not node):
-            self._look_inside(node)
+        elif self._made(node, made) or any(self._is_figure(one) for one in tree.walk(node) if one is not node):
+            self._look_inside(node, made)
         elif self.facts.value(node).scale is not Scale.CONST:
             self.others.append(node)
 
-    def _look_inside(self, node: cst.CSTNode) -> None:
-        for child in tree.children(node):
-            self._look_at(child)
+    def _look_inside(self, node: cst.CSTNode, made: int) -> None:
+        for child in _parts(node):
+            self.look_at(child, made)
+        for one in self._made(node, made):
+            self.look_at(one, made + 1)
+
+    def _made(self, node: cst.CSTNode, made: int) -> list[cst.BaseExpression]:
+        """Where all ranks come by, too."""
+        found = displays(self.facts, node) if made < 3 else ()
+        return [one for one in found if self.places.of(self.facts.module_of(one), one) is not Place.UNSURE]
 
     def _counted(self, node: cst.CSTNode) -> list[cst.BaseExpression] | None:
         """The smallest counts that a figure is made of; None where something else of one rank goes into it."""
@@ -131,6 +146,10 @@ class _Line:
         if found and None not in inside:
             return found
         return [node] if self.facts.value(node).scale in _COUNTS else None
+
+    def _is_mean(self, node: cst.BaseExpression) -> bool:
+        value = self.facts.value(node)
+        return value.scale is Scale.MEAN and not holds_several(value) and not is_cut(self.facts, node)
 
     def _is_figure(self, node: cst.CSTNode) -> bool:
         return isinstance(node, cst.BaseExpression) and self._differs(node)
@@ -145,15 +164,3 @@ def _parts(node: cst.CSTNode) -> list[cst.CSTNode]:
         of = [node.func.value] if isinstance(node.func, cst.Attribute) else []
         return [*of, *node.args]
     return [] if isinstance(node, cst.Attribute) else tree.children(node)
-
-
-def _is_share_of_counts(facts: Facts, node: cst.BinaryOperation) -> bool:
-    counted = any(
-        isinstance(inner, cst.BinaryOperation)
-        and isinstance(inner.operator, cst.Divide)
-        and facts.value(inner.left).scale in _COUNTS
-        and facts.value(inner.right).scale in _COUNTS
-        for inner in tree.walk(node)
-    )
-    value = facts.value(node)
-    return counted and value.scale in (Scale.MEAN, Scale.REDUCED) and bool(why_different(facts, value.sources))

@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions import aliases
-from distify_codemods.decisions.trials import with_evidence
+from distify_codemods.decisions.marks import with_evidence
 from distify_codemods.facts import Facts
 from distify_codemods.objects import Function
 from distify_codemods.origins import Row, Single

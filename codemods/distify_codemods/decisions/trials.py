@@ -12,6 +12,7 @@ from distify_codemods.decisions.agreement import averages
 from distify_codemods.decisions.base import DECIDES, Averaging, Decisions, Left, Putting, Reduction, Wrap
 from distify_codemods.decisions.differing import is_of_an_evaluation, why_different
 from distify_codemods.decisions.places import Place, places_of
+from distify_codemods.decisions.shown import shown
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, dealt_by, follow
@@ -59,10 +60,14 @@ def _agreed(
     while True:
         facts, left = _with_kept(facts, wraps, found, denied)
         more = [one for one in averages(facts) if one.node not in found]
+        if more:
+            found.update((one.node, one) for one in more)
+            facts = _with(facts, wraps, found)
+            continue
+        more = [one for one in shown(facts) if one.node not in found and one.node not in denied]
         if not more:
             return facts, tuple(found.values()), left
-        found.update((one.node, one) for one in more)
-        facts = _with(facts, wraps, found)
+        facts = _put_together(facts, wraps, found, denied, more)
 
 
 def _each_once(
@@ -89,16 +94,21 @@ def _each_once(
 def _with_kept(
     facts: Facts, wraps: tuple[Wrap, ...], found: dict[cst.CSTNode, Averaging], denied: set[cst.CSTNode]
 ) -> tuple[Facts, tuple[Left, ...]]:
-    """The facts once figures that are kept are put together, and which of them are not."""
-    left: list[Left] = []
-    for stage in figures.Stage:
-        while True:
-            kept, stay = figures.kept(facts, stage, found.keys() | denied)
-            if not kept:
-                break
-            facts = _put_together(facts, wraps, found, denied, kept)
-        left += stay
-    return facts, tuple(dict.fromkeys(left))
+    """The facts once figures that are kept are put together, and which of them are not.
+
+    What stands in a function may be alike once figures have been put together around it: all is looked at again then.
+    """
+    while True:
+        known, left = facts, list[Left]()
+        for stage in figures.Stage:
+            while True:
+                kept, stay = figures.kept(facts, stage, found.keys() | denied)
+                if not kept:
+                    break
+                facts = _put_together(facts, wraps, found, denied, kept)
+            left += stay
+        if facts is known or not left:
+            return facts, tuple(dict.fromkeys(left))
 
 
 def _put_together(
@@ -165,11 +175,6 @@ def try_out(
     made: Hooks = tuple(((one.loop.node, True), _Summing.by(one)) for one in sums)
     made += tuple(((one.statement, one.after), _Wrapping(one.statement, one.target, one.attribute)) for one in wraps)
     return facts.tried(drop_data_parallel=True, averaged=averaged, tracing=tracing, hooks=made)
-
-
-def with_evidence(facts: Facts) -> Facts:
-    """The facts of the program, whose values tell what unknown things had a part in them."""
-    return facts.tried(drop_data_parallel=True, evidence=True, hooks=())
 
 
 def as_it_stands(facts: Facts) -> Facts:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import libcst as cst
 
 from distify_codemods.arguments import bound
+from distify_codemods.decisions.log_records import log_records
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries.registry import Role, functions
 from distify_codemods.objects import Instance
-from distify_codemods.rules import records, start, tuning
+from distify_codemods.rules import start, tuning
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
@@ -34,7 +35,7 @@ def run(context: Context) -> None:
                 "a handler of the script's own would open a log file on every rank", event.module, event.node,
                 "open the file with `rt.main_process_open`, or add the handler under `if rt.is_main_process():` only",
             )  # fmt: skip
-    logged = records.records(context) or tuning.studies(context.facts)  # which logs its trials
+    logged = log_records(context.facts) or tuning.studies(context.facts)  # which logs its trials
     if logged:
         _quiet(context, logged[0])
     elif not found:

@@ -9,13 +9,15 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Ref
-from distify_codemods.decisions.shown import by_a_whole
+from distify_codemods.decisions.log_records import log_records
+from distify_codemods.decisions.shown import by_a_whole, stays
 from distify_codemods.decisions.views import beside_training
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.file_events import reads
 from distify_codemods.libraries import guarded, python
 from distify_codemods.libraries.registry import Effect, Role, functions, methods
+from distify_codemods.naming import brief
 from distify_codemods.objects import External
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
@@ -23,7 +25,6 @@ from distify_codemods.rules import paths
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
-from distify_codemods.rules.records import records
 from distify_codemods.scale import Scale
 
 CODE = "OUT01"
@@ -187,19 +188,21 @@ def _takes_shares(seen: Facts, event: Event) -> bool:
 
 
 def _training_figures(context: Context) -> None:
-    """Figures of the training loop that are only printed stay rank 0's. Before that, all ranks load whole batches."""
+    """What of the training loop stays rank 0's where it is printed. Before that, all ranks load whole batches."""
     begun = min((loop.event.number for loop in context.facts.training_loops), default=0)
     own, averaged = context.own_figures, {one.node for one in context.decisions.averages}
     shown = [
-        event for event in (*context.facts.of_kind(Kind.PRINT), *records(context))
+        event for event in (*context.facts.of_kind(Kind.PRINT), *log_records(context.facts))
         if event.number > begun and any(map(own.is_own, event.arguments.all()))
-        and averaged.isdisjoint(tree.walk(event.node))
     ]  # fmt: skip
+    left = {event: stays(context.facts, event, averaged) for event in shown}
+    shown = [event for event in shown if left[event]]
     if shown and (whole := beside_training(context.facts)):
         seen = context.facts.tried(whole=whole)
         shown = [event for event in shown if _takes_shares(seen, event)]
     for event in shown[:1]:
-        context.advice("figures printed here are those of rank 0's share of the batch", event.module, event.node)
+        named = ", ".join(dict.fromkeys(f"`{brief(one)}`" for one in left[event]))
+        context.advice(f"printed here for rank 0's share of the batch alone: {named}", event.module, event.node)
     divided = ((event, node) for event in shown for node in by_a_whole(context.facts, event))
     for event, node in islice(divided, 1):
         context.advice(
@@ -234,7 +237,12 @@ RULE = Rule(
     run=run,
     pitfalls=(16,),
     examples=(
-        Example(later="print(epoch, loss.item())"),
+        Example(
+            later="""
+            - print(epoch, loss.item())
+            + print(epoch, rt.all_reduce_mean(loss.item()))
+            """
+        ),
         Example(
             torch="import sys\n\n{torch}",
             later="""

@@ -7,10 +7,11 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions import between
 from distify_codemods.decisions.base import chain
+from distify_codemods.decisions.log_records import log_records
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import devices, drawing, seeding
-from distify_codemods.rules import data_caches, paths, records
+from distify_codemods.rules import data_caches, paths
 from distify_codemods.rules.base import Context
 from distify_codemods.rules.download import downloads
 
@@ -18,7 +19,7 @@ from distify_codemods.rules.download import downloads
 def place(context: Context) -> tuple[cst.CSTNode, bool] | None:
     """After the command line is read, if nothing that matters happens before that; else before the first that does."""
     meetings = paths.meetings(context)
-    early = meetings | {event.node for event in records.records(context)}
+    early = meetings | {event.node for event in log_records(context.facts)}
     begins = (one for one in context.facts.run.events if one.node in early or (_matters(one) and not one.unused))
     first = next((event for event in begins if _level(context, event, meetings)), None)
     if first is None:

@@ -73,7 +73,7 @@ def _but_the_last(context: Context) -> str:
     if found is None:
         return ""
     module, node = found
-    return f", but that of the last batch (`{brief(node)}` at {module.place(node)}), which is each rank's own"
+    return f", but that of the last batch (`{brief(node)}` at {module.place(node)}), of which each rank keeps its own"
 
 
 def _after_loops(context: Context) -> bool:

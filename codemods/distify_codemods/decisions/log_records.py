@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from distify_codemods.events import Event, Kind
+from distify_codemods.facts import Facts
 from distify_codemods.objects import External
-from distify_codemods.rules.base import Context
 
 _RECORDS = frozenset("debug info warning warn error critical exception log success trace".split())
 #: Records of Python's own logging, by whatever name.
 _PYTHONS = ("logging.", "absl.logging.")
 
 
-def records(context: Context) -> list[Event]:
+def log_records(facts: Facts) -> list[Event]:
     """Where something is logged, or is made ready to be."""
     return [
-        event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD)
+        event for event in facts.of_kind(Kind.CALL, Kind.METHOD)
         if (event.kind is Kind.CALL and event.name.startswith(_PYTHONS) and _is_no_name(event.name))
         or (event.kind is Kind.CALL and event.name.startswith("loguru.logger."))
         or (event.kind is Kind.METHOD and event.name in _RECORDS and _of_a_logger(event))
