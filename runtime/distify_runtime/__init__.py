@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from distify_runtime.shared.loading import shard_loading
     from distify_runtime.shared.models import data_parallel
     from distify_runtime.shared.streams import draw_alike
+    from distify_runtime.shared.undivided import compute_whole
     from distify_runtime.temporary import TemporaryDirectory
     from distify_runtime.text_iterators import shard_text_iterator, shard_text_iterators
     from distify_runtime.training_samplers import (
@@ -93,6 +94,7 @@ __all__ = [
     "broadcast_parameters",
     "call_on_main_process",
     "common_seed",
+    "compute_whole",
     "convert_sync_batchnorm",
     "data_parallel",
     "destroy_process_group",
@@ -222,6 +224,7 @@ _HOME = {
     "UnpaddedSampler": "samplers",
     "data_parallel": "shared.models",
     "draw_alike": "shared.streams",
+    "compute_whole": "shared.undivided",
     "scale_batch_size": "scaled_batches",
     "shard_loading": "shared.loading",
     "TemporaryDirectory": "temporary",

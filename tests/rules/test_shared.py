@@ -753,3 +753,43 @@ def test_batches_that_cannot_grow(parts: dict[str, str], place: str) -> None:
     found = conversion.of(Level.BLOCKING)
     assert ("BATCH01", line_of(before, place)) in {(one.code, one.place.line) for one in found if one.place}
     assert conversion_of(before, options=SHARED).outcome is Outcome.CONVERTED
+
+
+WRITING = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 1)
+
+    def forward(self, x):
+        {doc}h = self.body(x)
+        {line}
+        return h
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize("doc", ["", '"""What it says."""\n        '])
+@pytest.mark.parametrize(
+    "line", ["print(h.mean())", "log.write(f'{h.mean()}')", "logging.info('%f', h.mean())", "print('here', file=log)"]
+)
+def test_a_forward_pass_that_writes_is_computed_whole(line: str, doc: str) -> None:
+    before = script(
+        imports=f"import logging\n{IMPORTS}", setup="log = open('log.txt', 'w')\n",
+        model=WRITING.replace("{doc}", doc).replace("{line}", line),
+    )  # fmt: skip
+    after = f"    def forward(self, x):\n        {doc}rt.compute_whole()\n        h = "
+    assert after in converted(before, options=SHARED)
+
+
+@pytest.mark.parametrize("line", ["h = h + 0", "logging.debug('%f', h.mean())", "assert len(h), h.shape"])
+def test_a_forward_pass_that_writes_nothing_is_shared(line: str) -> None:
+    before = script(imports=f"import logging\n{IMPORTS}", model=WRITING.replace("{doc}", "").replace("{line}", line))
+    assert "compute_whole" not in converted(before, options=SHARED)
+
+
+def test_what_writes_outside_of_forward_passes_is_left_alone() -> None:
+    before = script(model=NET, loop=f"{LOOP}        print(model(x).mean())\n")
+    assert "compute_whole" not in converted(before, options=SHARED)

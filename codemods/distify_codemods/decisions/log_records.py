@@ -6,6 +6,8 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.objects import External
 
+#: Records that are not shown, as a rule.
+DETAILS = frozenset({"debug", "trace"})
 _RECORDS = frozenset("debug info warning warn error critical exception log success trace".split())
 #: Records of Python's own logging, by whatever name.
 _PYTHONS = ("logging.", "absl.logging.")

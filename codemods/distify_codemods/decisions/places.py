@@ -60,7 +60,7 @@ class Places:
                 return Place.UNSURE
             if isinstance(holder, _FUNCTIONS):
                 break
-            if self._lets_some_come(holder, part) or isinstance(holder, cst.ExceptHandler):
+            if self._lets_some_come(holder, part) or isinstance(holder, (cst.ExceptHandler, cst.Finally)):
                 return Place.UNSURE
             inside = inside or holder in self.training_loops
         if holder in self.in_models:

@@ -11,7 +11,7 @@ from distify_codemods import tree
 from distify_codemods.decisions.base import Averaging, Putting
 from distify_codemods.decisions.differing import reached_alike, why_different
 from distify_codemods.decisions.figures import displays, holds_several, is_cut
-from distify_codemods.decisions.log_records import log_records
+from distify_codemods.decisions.log_records import DETAILS, log_records
 from distify_codemods.decisions.places import Place, with_what_is_left_early
 from distify_codemods.decisions.views import beside_training
 from distify_codemods.events import Event, Kind
@@ -28,7 +28,8 @@ def shown(facts: Facts) -> Iterator[Averaging]:
     small as there are.
     """
     begun = min((loop.event.number for loop in facts.training_loops), default=0)
-    events = [one for one in (*facts.of_kind(Kind.PRINT), *log_records(facts)) if one.number > begun]
+    records = [one for one in log_records(facts) if one.name.rpartition(".")[2] not in DETAILS]
+    events = [one for one in (*facts.of_kind(Kind.PRINT), *records) if one.number > begun]
     together = [one for one in events if reached_alike(facts, one) and _is_evaluated_by_all(facts, one)]
     if together and (whole := beside_training(facts)):
         facts = facts.tried(whole=whole)  # what all ranks load whole is theirs alike

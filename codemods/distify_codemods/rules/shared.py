@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions.base import SharedPass
 from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.decisions.one_sample import given_one_sample
+from distify_codemods.decisions.writing_passes import writing_passes
 from distify_codemods.interpreter.sparing import TIMES, TIMES_IN_ALL
+from distify_codemods.naming import brief
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level
 from distify_codemods.rules.base import Context, Rule
@@ -42,6 +45,8 @@ def run(context: Context) -> None:
                 f"forward passes of `{one.target}`{_with(one)} are shared where the run's check finds that they can "
                 "be; it says so where they cannot", module, statement,
             )  # fmt: skip
+    if context.decisions.shared:
+        _whole_where_they_write(context)
     for whole in computed_entirely(context.facts) if context.decisions.shared else ():
         context.advice(whole.message, whole.module, whole.node)
     for single in given_one_sample(context.facts, (one.held for one in context.decisions.shared)):
@@ -50,6 +55,26 @@ def run(context: Context) -> None:
     for finding in context.in_the_way:
         but = ", and need you first:" if finding.level is Level.BLOCKING else ", but"
         context.advice_at(f"sharded data would be faster{but} {_told(finding)}", finding.place)
+
+
+def _whole_where_they_write(context: Context) -> None:
+    """Forward passes that print or write see whole batches, and each of them once."""
+    for one in writing_passes(context.facts):
+        event = one.event
+        does = f"`{brief(event.node)}` prints or writes in a forward pass"
+        if one.function is None or not context.editable(one.module, one.function, does):
+            context.advice(f"{does}, of rank 0's part of the batch", event.module, event.node)
+            continue
+        first = next(line for line in one.function.body.body if not _is_docstring(line))
+        why = "it prints or writes: every rank computes it with whole batches, and shares the modules that it calls"
+        context.plan(one.module).insert_before(first, f"{context.rt(one.module)}.compute_whole()", CODE, why)
+        said = f"{does}: computed whole by every rank; the modules that it calls are shared"
+        context.applied(said, event.module, event.node)
+
+
+def _is_docstring(line: cst.CSTNode) -> bool:
+    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+    return isinstance(small, cst.Expr) and tree.string(small.value) is not None
 
 
 def _told(finding: Finding) -> str:

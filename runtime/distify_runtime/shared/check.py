@@ -42,6 +42,7 @@ from distify_runtime.shared.state import WRITTEN, State, put_back
 from distify_runtime.shared.streams import Rewound, kept, positions
 from distify_runtime.shared.structure import Unknown, tensors_in, told
 from distify_runtime.shared.surroundings import Surroundings
+from distify_runtime.shared.undivided import Undivided, while_checking
 
 if TYPE_CHECKING:
     from distify_runtime.shared.models import SharedModel
@@ -289,10 +290,11 @@ class _Check:
             vars(self._model.model).update(self._made)
             inputs = self._inputs()
             try:
-                tensors, returned = compute()
+                with while_checking():
+                    tensors, returned = compute()
             except Unknown as unknown:
                 return f"it returns {unknown}"
-            except Related as found_out:
+            except (Related, Undivided) as found_out:
                 return str(found_out)
             except region.Parted:
                 numbers = surroundings.changed(self._numbers, around.numbers())

@@ -1,0 +1,54 @@
+"""Forward passes that write: each batch once, as a whole, on every rank; the modules that they call are shared."""
+
+from __future__ import annotations
+
+import distify_runtime as rt
+import pytest
+import torch
+from distify_runtime.shared.models import shared_model
+from ranks import on_ranks
+from torch import Tensor, nn
+
+
+class Writing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(4, 3).double(), nn.Linear(3, 1).double()
+
+    def forward(self, rows: Tensor) -> Tensor:
+        rt.compute_whole()
+        hidden: Tensor = self.inner(rows)
+        TOLD.append(f"{len(rows)} {hidden.mean().item():.9f}")
+        return self.outer(hidden.tanh())  # type: ignore[no-any-return]
+
+
+TOLD: list[str] = []
+
+
+def _trained() -> tuple[list[str], list[float], list[bool]]:
+    TOLD.clear()
+    torch.manual_seed(0)
+    model = nn.Sequential(Writing(), nn.Linear(1, 1).double())
+    rt.data_parallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for turn in range(4):
+        rows = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(turn))
+        optimizer.zero_grad()
+        model(rows).square().mean().backward()
+        optimizer.step()
+    writing = model[0]
+    assert isinstance(writing, Writing)
+    shared = [one is not None and not one.given_up for one in map(shared_model, (model, writing, writing.inner))]
+    return TOLD, [one for part in model.parameters() for one in part.detach().flatten().tolist()], shared
+
+
+def test_each_batch_is_written_once_and_whole() -> None:
+    ((told, weights, _),) = on_ranks(_trained, ranks=1)
+    for found, trained, shared in on_ranks(_trained):
+        assert found == told
+        assert trained == pytest.approx(weights, abs=1e-12)
+        assert shared == [False, False, True]
+
+
+def test_where_nothing_is_shared_it_does_nothing() -> None:
+    rt.compute_whole()
