@@ -793,3 +793,32 @@ def test_a_forward_pass_that_writes_nothing_is_shared(line: str) -> None:
 def test_what_writes_outside_of_forward_passes_is_left_alone() -> None:
     before = script(model=NET, loop=f"{LOOP}        print(model(x).mean())\n")
     assert "compute_whole" not in converted(before, options=SHARED)
+
+
+KEEPING = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 1)
+        self.calls = 0
+        self.register_buffer("past", torch.zeros(0, 1))
+
+    def forward(self, x):
+        h = self.body(x)
+        {test}:
+            self.past = torch.cat([self.past, h.detach()])[-64:]
+        return h
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "whole"),
+    [("if self.calls > 9", True), ("if self.training and len(x) > 2", True), ("if self.training", False)],
+)
+def test_what_a_forward_pass_keeps_in_some_passes_is_of_whole_batches(test: str, whole: bool) -> None:
+    """The check of the first pass tells nothing of it."""
+    before = script(model=KEEPING.replace("{test}", test), loop=f"{LOOP}print(model.past.sum())\n")
+    assert ("        rt.compute_whole()\n        h = " in converted(before, options=SHARED)) is whole

@@ -58,13 +58,8 @@ class _Write:
 
 def links(decisions: Decisions) -> Iterator[Link]:
     facts = decisions.facts
-    if not facts.training_loops:
-        return
-    written = [one for find in (_assigned, _put, _changed_in_place, _by_functions) for one in find(facts)]
-    lasting = [one for one in written if _outlives(facts, one)]
-    passing = Pass(facts, places_of(facts).in_models) if lasting else None
-    kept = [one for one in lasting if passing and _is_left_by_another_pass(facts, passing, one)]
-    found = [*((one.module, one.node, "keeps") for one in kept), *((*one, "writes") for one in _logged(facts))]
+    logged = _logged(facts) if facts.training_loops else ()
+    found = [*((*one, "keeps") for one in kept(facts)), *((*one, "writes") for one in logged)]
     for module, node, does in dict.fromkeys(found):
         yield Link(
             module, node,
@@ -74,6 +69,16 @@ def links(decisions: Decisions) -> Iterator[Link]:
 
 
 # ---- what is written
+
+
+def kept(facts: Facts) -> list[tuple[Module, cst.CSTNode]]:
+    """Where a forward pass keeps what another one, or the script, may read."""
+    if not facts.training_loops:
+        return []
+    written = [one for find in (_assigned, _put, _changed_in_place, _by_functions) for one in find(facts)]
+    lasting = [one for one in written if _outlives(facts, one)]
+    passing = Pass(facts, places_of(facts).in_models) if lasting else None
+    return [(one.module, one.node) for one in lasting if passing and _is_left_by_another_pass(facts, passing, one)]
 
 
 def _assigned(facts: Facts) -> Iterator[_Write]:

@@ -120,6 +120,7 @@ def _changed_later(facts: Facts) -> Iterator[Unwrapped]:
             for model in facts.models if in_the_course_of_training(facts, event) else ():
                 mine = not {core(root(obj)) for obj in event.receiver.objs}.isdisjoint(parts_of(model))
                 parameters = None in held or not whose.isdisjoint(parts_of(model))
+                parameters |= _may_be_of_a_librarys_part(event, model)
                 later = parameters and _is_trained_later(facts, model, event)
                 if later or (mine and _is_after_the_wrap(facts, model, event, event.receiver_node)):
                     yield Unwrapped(model, event.module, event.node, "parameters are frozen or thawed during training")
@@ -127,6 +128,12 @@ def _changed_later(facts: Facts) -> Iterator[Unwrapped]:
         for model in models:
             if _is_after_the_wrap(facts, model, event, holder):
                 yield Unwrapped(model, event.module, event.node, "a part of it is replaced during training")
+
+
+def _may_be_of_a_librarys_part(event: Event, model: Obj) -> bool:
+    """`for block in model.encoder.h[-2:]: ...`, of a model of a library, of whose parts nothing is known."""
+    unknown = event.kind is Kind.STORE and not event.receiver.objs and not dealt_by(event.receiver.sources)
+    return unknown and any(isinstance(one, External) and not is_module(one) for one in parts_of(model))
 
 
 def _is_trained_later(facts: Facts, model: Obj, event: Event) -> bool:

@@ -116,6 +116,8 @@ def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | Non
     if held is not None or _is_put_into_a_list(facts, node):
         return held or Kind.ADDED
     for obj in facts.value(node.func).objs:
+        if _adds_to_a_list(obj):
+            return Kind.ADDED
         if _named(obj) == python.PRINT and _prints_to_a_file(facts, node):
             return Kind.LOGGED
         name = _full_name(obj)
@@ -127,6 +129,12 @@ def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | Non
         if isinstance(receiver, Instance) and not isinstance(core(receiver), Class):
             return None if _is_of_torch(receiver) else Kind.HANDED
     return None
+
+
+def _adds_to_a_list(obj: Obj) -> bool:
+    """`keep = losses.append`, under whatever name it is called."""
+    held = obj.receiver.objs if isinstance(obj, Method) and obj.receiver is not None else ()
+    return isinstance(obj, Method) and obj.name in python.ADDING and any(isinstance(one, Sequence) for one in held)
 
 
 def is_tracked(facts: Facts, sink: Sink) -> bool:

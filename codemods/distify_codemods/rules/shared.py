@@ -58,18 +58,17 @@ def run(context: Context) -> None:
 
 
 def _whole_where_they_write(context: Context) -> None:
-    """Forward passes that print or write see whole batches, and each of them once."""
+    """Forward passes that print or write see whole batches, and each of them once; so do those that keep something."""
     for one in writing_passes(context.facts):
-        event = one.event
-        does = f"`{brief(event.node)}` prints or writes in a forward pass"
+        does = f"`{brief(one.writes[1])}` {one.does} in a forward pass"
         if one.function is None or not context.editable(one.module, one.function, does):
-            context.advice(f"{does}, of rank 0's part of the batch", event.module, event.node)
+            context.advice(f"{does}, of rank 0's part of the batch", *one.writes)
             continue
         first = next(line for line in one.function.body.body if not _is_docstring(line))
-        why = "it prints or writes: every rank computes it with whole batches, and shares the modules that it calls"
+        why = f"it {one.does}: every rank computes it with whole batches, and shares the modules that it calls"
         context.plan(one.module).insert_before(first, f"{context.rt(one.module)}.compute_whole()", CODE, why)
         said = f"{does}: computed whole by every rank; the modules that it calls are shared"
-        context.applied(said, event.module, event.node)
+        context.applied(said, *one.writes)
 
 
 def _is_docstring(line: cst.CSTNode) -> bool:

@@ -28,8 +28,8 @@ def while_checking() -> Iterator[None]:
 def compute_whole() -> None:
     """Let every rank compute the module in whose forward pass this stands, with whole batches.
 
-    The first line of a forward pass that prints or writes. The modules that it calls are shared in its place, down to
-    three levels. Does nothing where forward passes are not shared.
+    The first line of a forward pass that prints or writes, or that keeps something in some passes only. The modules
+    that it calls are shared in its place, down to three levels. Does nothing where forward passes are not shared.
     """
     if _is_checking:
-        raise Undivided("its forward pass prints or writes")
+        raise Undivided("its forward pass writes or keeps something")
