@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from distify_codemods import Level
+from distify_codemods import Level, Options
 
 from tests.rules.scripts import (
     IMPORTS,
@@ -13,6 +13,7 @@ from tests.rules.scripts import (
     MODEL,
     OPTIMIZER,
     blocked,
+    conversion_of,
     converted,
     findings,
     indented,
@@ -512,3 +513,36 @@ def test_parts_of_a_module_stay_what_they_are(called: str, lines: list[str]) -> 
     assert PARTS.rstrip() in after
     assert [one.removeprefix("    ") for one in after.splitlines() if "l_reduce" in one or "rt.broadcast" in one
             or " = Distributed" in one] == lines  # fmt: skip
+
+
+LIBRARYS = """
+from transformers import GPT2Model
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = GPT2Model.from_pretrained("gpt2")
+        self.head = nn.Linear(768, 1)
+
+    def forward(self, x):
+        return self.head(self.body(inputs_embeds=x).last_hidden_state)
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "thaws"),
+    [
+        ("for block in model.body.h[-2:]:\n        for p in block.parameters(): p.requires_grad = True", True),
+        ("x.requires_grad = True", False),
+        ("noise = torch.zeros(4); noise.data = noise + 1", False),
+    ],
+)
+def test_layers_of_a_library_that_are_thawed(line: str, thaws: bool) -> None:
+    before = script(model=LIBRARYS, loop=LOOP.replace("    for x", f"    {line}\n    for x"))
+    advice = conversion_of(before, options=Options(strategy="sharded")).of(Level.ADVICE)
+    said = [one.message for one in advice if one.code == "GRAD01"]
+    assert any("frozen or thawed" in one for one in said) is thaws

@@ -143,12 +143,13 @@ SUBCLASS = {
     [
         ("import pkg\n\ntrain = pkg.train", PACKAGE),
         ("import pkg\n\ntrain = getattr(pkg, 'train')", PACKAGE),
+        ("import pkg\n\ntrain = pkg.__dict__['train']", PACKAGE),
         ("from pkg.loop import train\nimport importlib\nimportlib.import_module('pkg.loop')", PACKAGE),
         ("from pkg import train", {**PACKAGE, **EFFECT}),
         ("from pkg import train", {**PACKAGE, **REGISTRY}),
         ("from pkg import train", {**PACKAGE, **SUBCLASS}),
     ],
-    ids=["attribute", "getattr", "by name", "effect", "registry", "subclass"],
+    ids=["attribute", "getattr", "its names", "by name", "effect", "registry", "subclass"],
 )
 def test_where_twins_would_mix_with_originals(imports: str, files: dict[str, str]) -> None:
     """They take the names of their originals: imports stay what they are."""

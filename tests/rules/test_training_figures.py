@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from distify_codemods import Level, Options, SourceFile, convert
+from distify_codemods import Level, Options, SourceFile, Strategy, convert
 
 from tests.rules.scripts import (
     IMPORTS,
@@ -541,3 +541,34 @@ def test_a_loss_of_all_ranks_is_kept_and_is_no_figure_of_one() -> None:
     before = script(setup=setup, model="model = Net(4, 4)\n", loop=loop)
     (said,) = findings(CODE, before, Level.NOT_NEEDED)
     assert said.message == "no figure of a rank's own samples is kept"
+
+
+@pytest.mark.parametrize(
+    ("setup", "line", "after"),
+    [
+        pytest.param("add = losses.append\n", "add(loss.item())", "add(rt.all_reduce_mean(loss.item()))",
+                     id="a list under another name"),
+        pytest.param("", "best = loss.item() if best is None else 0.9 * best + 0.1 * loss.item()",
+                     "best = rt.all_reduce_mean(loss.item() if best is None else 0.9 * best + 0.1 * loss.item())",
+                     id="on either way"),
+        pytest.param("", "if best is None: best = loss.item()\n        best = 0.9 * best + 0.1 * loss.item()",
+                     "best = rt.all_reduce_mean(0.9 * best + 0.1 * loss.item())", id="begun by the first batch"),
+        pytest.param("", "if best is None:\n            best = loss.item()\n        else:\n"
+                     "            best = 0.9 * best + 0.1 * loss.item()",
+                     "            best = rt.all_reduce_mean(0.9 * best + 0.1 * loss.item())", id="one of two arms"),
+        pytest.param("best = 9.0\n", "if loss.item() < best: best, where = loss.item(), epoch",
+                     "best, where = rt.all_reduce_mean(loss.item()), epoch", id="the best so far"),
+    ],
+)  # fmt: skip
+def test_figures_that_are_carried_from_turn_to_turn(setup: str, line: str, after: str) -> None:
+    before = script(setup=f"losses, best = [], None\n{setup}", loop=counting("", line, "print(losses, best)\n"))
+    assert after in converted(before)
+    assert not findings("OUT01", before, Level.ADVICE)
+
+
+@pytest.mark.parametrize("kept", ["x[0]", "guess[0].detach()", "x[3].clone()"])
+def test_one_sample_that_is_kept_has_no_entries_to_gather(kept: str) -> None:
+    before = script(setup="seen = []\n", loop=counting("", f"seen.append({kept})", "print(torch.stack(seen).shape)\n"))
+    conversion = conversion_of(before, options=Options())
+    assert conversion.strategy is Strategy.SHARED
+    assert "gather_entries" not in conversion.files[0].after.decode()

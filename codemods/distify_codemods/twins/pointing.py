@@ -189,9 +189,7 @@ class Pointer:
         while True:
             parent = module.parents[node]
             if not (isinstance(parent, cst.Attribute) and parent.value is node):
-                if current is not None and current not in self.twins and self._leads_to_twin(current):
-                    why = f"the package `{dotted}` is handed on, and some of it has a twin"
-                    pointing.problems.append(Problem(module, name, why))
+                self._handed_on(pointing, module, name, dotted, current)
                 return
             node, attribute = parent, parent.attr.value
             dotted = f"{dotted}.{attribute}"
@@ -213,9 +211,18 @@ class Pointer:
             if any(origin[0] in self.twins for origin in origins):
                 pointing.problems.append(Problem(module, parent, f"`{dotted}` is reached through its package"))
                 return
+            if not origins:  # `pkg.__dict__[name]`: whatever it has
+                self._handed_on(pointing, module, name, dotted.rpartition(".")[0], current)
             if not origins or origins[0][1]:
                 return
             current = origins[0][0]
+
+    def _handed_on(
+        self, pointing: Pointing, module: Module, name: cst.Name, dotted: str, package: Module | None
+    ) -> None:
+        if package is not None and package not in self.twins and self._leads_to_twin(package):
+            why = f"the package `{dotted}` is handed on, and some of it has a twin"
+            pointing.problems.append(Problem(module, name, why))
 
     def _leads_to_twin(self, package: Module) -> bool:
         return any(origin[0] in self.twins for origins in self.graph.exports(package).values() for origin in origins)
