@@ -639,3 +639,23 @@ def test_samples_of_own_batches_that_are_related_to_each_other(sampler: str) -> 
 )
 def test_samples_of_batches_that_are_not_filled_up_each_or_not_related(parts: dict[str, str]) -> None:
     assert not links(script(**parts))
+
+
+@pytest.mark.parametrize(
+    ("base", "forward", "strategy"),
+    [
+        ("torchvision.models.ResNet", "super().forward(x)", Strategy.SHARED),
+        ("torchvision.models.ResNet", "super(Net, self).forward(x)", Strategy.SHARED),
+        ("mylib.Centred", "torch.tanh(super().forward(x))", Strategy.SHARED),
+        ("nn.Linear", "super().forward(x)", Strategy.SHARDED),
+        ("nn.Module", "self.last(x)", Strategy.SHARDED),
+    ],
+)
+def test_the_forward_pass_of_a_base_that_is_not_known(base: str, forward: str, strategy: Strategy) -> None:
+    """What it makes of a batch is not seen, whatever it is called through."""
+    sizes = "" if base == "nn.Module" else "4, 1"
+    net = f"class Net({base}):\n    def __init__(self):\n        super().__init__({sizes})\n"
+    net += "        self.last = nn.Linear(4, 1)\n\n    def forward(self, x):\n"
+    net += f"        return {forward}\n\n\nmodel = Net()\n"
+    before = script(imports=f"import mylib\nimport torchvision\n{IMPORTS}", model=net)
+    assert conversion_of(before, options=Options()).strategy is strategy
