@@ -356,3 +356,11 @@ def test_a_log_record_in_a_file_is_of_all_ranks() -> None:
     loop = LOOP.replace("        loss.backward()\n", "        loss.backward()\n        logging.info(loss.item())\n")
     setup = 'logging.basicConfig(filename="run.log")\n'
     assert findings("OUT01", script(imports=f"import logging\n{IMPORTS}", setup=setup, loop=loop), Level.ADVICE) == []
+
+
+def test_a_figure_of_an_evaluation_with_noise_is_not_added_up() -> None:
+    """It is the sum over all samples already, on each rank, whatever noise had a part in it."""
+    noisy = "    tested = 0\n    with torch.no_grad():\n        for x, y in tests:\n            guess = model(x)\n"
+    noisy += "            tested += ((guess + torch.randn_like(guess) - y) ** 2).sum().item()\n    print(tested / 64)\n"
+    setup = "tests = DataLoader(TensorDataset(torch.randn(64, 4), torch.randn(64, 1)), batch_size=8)\n"
+    assert "print(tested / 64)\n" in converted(script(setup=setup, loop=LOOP + noisy), options=Options())

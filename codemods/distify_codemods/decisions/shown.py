@@ -156,7 +156,8 @@ class _Line:
         return isinstance(node, cst.BaseExpression) and self._differs(node)
 
     def _differs(self, node: cst.BaseExpression) -> bool:
-        return bool(why_different(self.facts, self.facts.value(node).sources))
+        """By a rank's samples of training; what chance or the time has to do with may be of all ranks' samples."""
+        return bool(self.facts.shares_of_training(self.facts.value(node)))
 
 
 def _parts(node: cst.CSTNode) -> list[cst.CSTNode]:
