@@ -151,11 +151,6 @@ class Facts:
         """The calls of trained models."""
         return [event for event in self.of_kind(Kind.FORWARD) if self.is_of_a_model(event)]
 
-    @cached_property
-    def calls_of_models(self) -> set[cst.CSTNode]:
-        """Where modules are called, of whatever kind."""
-        return {event.node for event in self.of_kind(Kind.FORWARD)}
-
     def is_of_a_model(self, event: Event) -> bool:
         """Whether it is a trained model that something is called of."""
         return any(core(obj) in self.models for obj in event.receiver.objs)

@@ -245,6 +245,12 @@ def string(node: cst.BaseExpression | None) -> str | None:
     return None
 
 
+def is_docstring(line: cst.CSTNode) -> bool:
+    """Whether a line is nothing but a text."""
+    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+    return isinstance(small, cst.Expr) and string(small.value) is not None
+
+
 def filled_in(node: cst.FormattedString, by: str) -> str:
     """The text that an f-string is, with `by` wherever something is filled in."""
     text = "".join(one.value if isinstance(one, cst.FormattedStringText) else by for one in node.parts)

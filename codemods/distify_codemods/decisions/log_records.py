@@ -7,7 +7,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.objects import External
 
 #: Records that are not shown, as a rule.
-DETAILS = frozenset({"debug", "trace"})
+_DETAILS = frozenset({"debug", "trace"})
 _RECORDS = frozenset("debug info warning warn error critical exception log success trace".split())
 #: Records of Python's own logging, by whatever name.
 _PYTHONS = ("logging.", "absl.logging.")
@@ -21,6 +21,11 @@ def log_records(facts: Facts) -> list[Event]:
         or (event.kind is Kind.CALL and event.name.startswith("loguru.logger."))
         or (event.kind is Kind.METHOD and event.name in _RECORDS and _of_a_logger(event))
     ]  # fmt: skip
+
+
+def shown_records(facts: Facts) -> list[Event]:
+    """Those but details for debugging, which are neither shown nor worth a meeting of the ranks."""
+    return [event for event in log_records(facts) if event.name.rpartition(".")[2] not in _DETAILS]
 
 
 def _is_no_name(name: str) -> bool:

@@ -133,7 +133,9 @@ def _changed_later(facts: Facts) -> Iterator[Unwrapped]:
 def _may_be_of_a_librarys_part(event: Event, model: Obj) -> bool:
     """`for block in model.encoder.h[-2:]: ...`, of a model of a library, of whose parts nothing is known."""
     unknown = event.kind is Kind.STORE and not event.receiver.objs and not dealt_by(event.receiver.sources)
-    return unknown and any(isinstance(one, External) and not is_module(one) for one in parts_of(model))
+    return unknown and any(
+        isinstance(one, External) and not is_module(one) and may_have_parameters(one) for one in parts_of(model)
+    )
 
 
 def _is_trained_later(facts: Facts, model: Obj, event: Event) -> bool:

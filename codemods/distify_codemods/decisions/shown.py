@@ -11,11 +11,12 @@ from distify_codemods import tree
 from distify_codemods.decisions.base import Averaging, Putting
 from distify_codemods.decisions.differing import reached_alike, why_different
 from distify_codemods.decisions.figures import displays, holds_several, is_cut
-from distify_codemods.decisions.log_records import DETAILS, log_records
+from distify_codemods.decisions.log_records import shown_records
 from distify_codemods.decisions.places import Place, with_what_is_left_early
 from distify_codemods.decisions.views import beside_training
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.program import Module
 from distify_codemods.scale import Scale
 
 _COUNTS = (Scale.SUM, Scale.COUNT)
@@ -28,9 +29,11 @@ def shown(facts: Facts) -> Iterator[Averaging]:
     small as there are.
     """
     begun = min((loop.event.number for loop in facts.training_loops), default=0)
-    records = [one for one in log_records(facts) if one.name.rpartition(".")[2] not in DETAILS]
-    events = [one for one in (*facts.of_kind(Kind.PRINT), *records) if one.number > begun]
-    together = [one for one in events if reached_alike(facts, one) and _is_evaluated_by_all(facts, one)]
+    events = [one for one in (*facts.of_kind(Kind.PRINT), *shown_records(facts)) if one.number > begun]
+    together = [
+        one for one in events
+        if reached_alike(facts, one) and _is_evaluated_by_all(facts, one.module, one.node)
+    ]  # fmt: skip
     if together and (whole := beside_training(facts)):
         facts = facts.tried(whole=whole)  # what all ranks load whole is theirs alike
     for event in together:
@@ -44,14 +47,14 @@ def stays(facts: Facts, event: Event, put_together: Collection[cst.CSTNode]) -> 
     return [*line.means, *line.counts, *line.others]
 
 
-def _is_evaluated_by_all(facts: Facts, event: Event) -> bool:
-    """Not after a `continue` by which some ranks pass over it, nor once for each of a rank's own entries."""
-    around = event.module.enclosing(event.node)
+def _is_evaluated_by_all(facts: Facts, module: Module, node: cst.CSTNode) -> bool:
+    """Not after a `continue` by which some ranks pass over it, nor once for each of a rank's own entries or batches."""
+    around = module.enclosing(node)
     within = itertools.takewhile(lambda one: not isinstance(one, cst.BaseStatement), around)
     several = any(isinstance(one, (cst.BaseComp, cst.Lambda)) for one in within)
     places = with_what_is_left_early(facts)
-    place = places.of(event.module, event.node)
-    return not several and place not in (Place.UNSURE, Place.MODEL) and not places.may_be_shared_out(event.node)
+    place = places.of(module, node)
+    return not several and place not in (Place.UNSURE, Place.MODEL) and not places.may_be_shared_out(node)
 
 
 def by_a_whole(facts: Facts, event: Event) -> Iterator[cst.BinaryOperation]:
@@ -89,7 +92,6 @@ class _Line:
         self.facts = facts
         self.done = {*facts.run.trial.averaged, *put_together}
         self.node = event.node
-        self.places = with_what_is_left_early(facts)
         self.means: list[cst.BaseExpression] = []
         self.counts: list[cst.BaseExpression] = []
         self.others: list[cst.BaseExpression] = []
@@ -134,7 +136,7 @@ class _Line:
     def _made(self, node: cst.CSTNode, made: int) -> list[cst.BaseExpression]:
         """Where all ranks come by, too."""
         found = displays(self.facts, node) if made < 3 else ()
-        return [one for one in found if self.places.of(self.facts.module_of(one), one) is not Place.UNSURE]
+        return [one for one in found if _is_evaluated_by_all(self.facts, self.facts.module_of(one), one)]
 
     def _counted(self, node: cst.CSTNode) -> list[cst.BaseExpression] | None:
         """The smallest counts that a figure is made of; None where something else of one rank goes into it."""

@@ -229,11 +229,14 @@ def _newly_made(machine: Machine, maker: Value, cls: Class, arguments: Arguments
 
 
 def inherited_layer(machine: Machine, obj: Instance) -> External | None:
-    """`class Scaled(nn.Linear)`, with what `super().__init__` was given: what its base's `forward` is that of."""
+    """`class Scaled(nn.Linear)`, with what `super().__init__` was given: what its base's `forward` is that of.
+
+    Of `class Net(torchvision.models.ResNet)`, whatever that one makes of a batch.
+    """
     libraries = obj.of.libraries if obj.of is not None else ()
     bases, given = [name for name in libraries if torch_nn.has_a_forward(name)], machine.given.get(obj)
-    unknown = [name for name in libraries if not name.startswith(torch_nn.OWN) and name != torch_nn.MODULE]
-    if not bases and unknown:  # `class Net(torchvision.models.ResNet)`: whatever that one makes of a batch
+    unknown = [name for name in libraries if not name.startswith(torch_nn.OWN)]
+    if not bases and unknown:
         return machine.made(External, obj.site, obj, "base", name=unknown[0], arguments=given)
     if len(bases) != 1 or given is None or (bases[0] == torch_nn.SEQUENTIAL and not given.all()):
         return None

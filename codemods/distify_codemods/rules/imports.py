@@ -122,7 +122,7 @@ def _beginning(module: Module) -> cst.CSTNode:
     for line in module.tree.body:
         small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
         future = isinstance(small, cst.ImportFrom) and tree.dotted(small.module or cst.Name("_")) == "__future__"
-        if not future and not (isinstance(small, cst.Expr) and tree.string(small.value) is not None):
+        if not future and not tree.is_docstring(line):
             return line
     return module.tree.body[-1]
 

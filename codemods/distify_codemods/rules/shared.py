@@ -60,20 +60,15 @@ def run(context: Context) -> None:
 def _whole_where_they_write(context: Context) -> None:
     """Forward passes that print or write see whole batches, and each of them once; so do those that keep something."""
     for one in writing_passes(context.facts):
-        does = f"`{brief(one.writes[1])}` {one.does} in a forward pass"
+        does = f"`{brief(one.writes[1])}` {one.does}"
         if one.function is None or not context.editable(one.module, one.function, does):
             context.advice(f"{does}, of rank 0's part of the batch", *one.writes)
             continue
-        first = next(line for line in one.function.body.body if not _is_docstring(line))
-        why = f"it {one.does}: every rank computes it with whole batches, and shares the modules that it calls"
+        first = next(line for line in one.function.body.body if not tree.is_docstring(line))
+        why = f"what {one.does} sees whole batches, on every rank; the modules that it calls are shared"
         context.plan(one.module).insert_before(first, f"{context.rt(one.module)}.compute_whole()", CODE, why)
         said = f"{does}: computed whole by every rank; the modules that it calls are shared"
         context.applied(said, *one.writes)
-
-
-def _is_docstring(line: cst.CSTNode) -> bool:
-    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
-    return isinstance(small, cst.Expr) and tree.string(small.value) is not None
 
 
 def _told(finding: Finding) -> str:
