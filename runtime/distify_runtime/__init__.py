@@ -68,7 +68,7 @@ if TYPE_CHECKING:
         SharedOrder,
         TrainingSampler,
     )
-    from distify_runtime.views import evaluation_loader, is_sharded, set_epoch, training_loader, whole_loader
+    from distify_runtime.views import evaluation_loader, is_sharded, reshuffle, set_epoch, training_loader, whole_loader
 
 __all__ = [
     "DistributedBatchSampler",
@@ -129,6 +129,7 @@ __all__ = [
     "rank",
     "rank_zero_logging",
     "rank_zero_print",
+    "reshuffle",
     "scale_batch_size",
     "scale_learning_rate",
     "seed_ranks_alike",
@@ -236,6 +237,7 @@ _HOME = {
     "TrainingSampler": "training_samplers",
     "evaluation_loader": "views",
     "is_sharded": "views",
+    "reshuffle": "views",
     "set_epoch": "views",
     "training_loader": "views",
     "whole_loader": "views",

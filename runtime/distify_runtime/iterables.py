@@ -37,13 +37,13 @@ class ShardedIterable(Proxy, IterableDataset[Any]):
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch that the next pass is drawn for."""
-        self.epoch = self._epochs.of(epoch)
+        self.epoch, self._passes = self._epochs.of(epoch), 0
         if hasattr(self._inner, "set_epoch"):
             self._inner.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[Any]:
         worker = get_worker_info()
-        chosen = random.Random(f"{self.seed}/{self.epoch}/{self._passes}/{worker.id if worker else 0}")
+        chosen = random.Random(f"{self.seed + self.epoch}/{self._passes}/{worker.id if worker else 0}")
         self._passes += 1
         for samples in drawn_alike(self._inner, chosen.getrandbits(31), self._ranks):
             missing = self._ranks - len(samples)

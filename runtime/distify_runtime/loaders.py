@@ -43,7 +43,7 @@ def shard_training(*args: Any, **kwargs: Any) -> dict[str, Any]:
     options["batch_size"] = loader_batch_size(options.get("batch_size", 1))
     if sampler is not None:
         return {**options, "sampler": DistributedSamplerWrapper(sampler, drop_last)}
-    options["sampler"] = TrainingSampler(options["dataset"], shuffle, drop_last)
+    options["sampler"] = TrainingSampler(options["dataset"], shuffle, drop_last, options.get("generator"))
     return options
 
 

@@ -46,6 +46,15 @@ def common_place() -> tuple[int, str]:
     return int(seed), place
 
 
+def seed_from_here() -> int:
+    """A seed below 2**31 that all ranks share, another one wherever rank 0's torch has drawn since. As `common_seed`.
+
+    Of torch's stream alone: the seeds of the others may be the operating system's, where a script sets that of torch.
+    """
+    here = told_by_main(f"{torch.initial_seed()} {streams.torchs_position()}")
+    return random.Random(here).getrandbits(31)
+
+
 def told_by_main(text: str) -> str:
     """Rank 0's text, on every rank."""
     if is_alone():
@@ -66,8 +75,9 @@ def next_key() -> str:
 def seed_ranks_apart(*models: Any) -> None:
     """Give each rank random numbers of its own from here on, for augmentation, dropout and noise.
 
-    Rank 0 goes on with the stream it has, so that a world of one is left alone. To be called again where the script
-    has set a seed, which would have the ranks draw alike. Every rank has to call it.
+    Rank 0 goes on with the stream it has, so that a world of one is left alone; those of the others follow from where
+    that is, so that a run which is resumed with its state does not draw the noise of its beginning once more. To be
+    called again where the script has set a seed, which would have the ranks draw alike. Every rank has to call it.
     models: if any are given, only torch's draws inside their forward passes become the rank's own, and everything else
     goes on being drawn alike on all ranks: batches that a script chooses by itself. Modules, and lists and
     dictionaries of them.
@@ -77,7 +87,7 @@ def seed_ranks_apart(*models: Any) -> None:
         return
     global _apart
     streams.are(streams.Streams.APART)
-    common, parting = common_seed(), next(_partings)
+    common, parting = seed_from_here(), next(_partings)
     _apart = not is_alone()
     seed = random.Random(f"{common}/{rank()}/{parting}").getrandbits(31)
     if rank() == 0:

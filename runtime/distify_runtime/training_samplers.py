@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sized
 from typing import Any, cast
 
 import torch
-from torch.utils.data import DistributedSampler, Sampler
+from torch.utils.data import DistributedSampler, RandomSampler, Sampler
 
 from distify_runtime import communicator
 from distify_runtime.batch import keeps_batch_size
@@ -89,13 +89,18 @@ class TrainingSampler(DistributedSampler[Any]):
     some of its samples twice; one of a single sample, or of as many as divide the ranks, is the same mean.
     Draws from the global stream as a RandomSampler does, for what is drawn after it, and deals out, as that does, what
     the dataset holds when a pass begins.
+    generator: what the script shuffles by, alike on all ranks: the orders are those that a RandomSampler draws from it,
+    and epochs change nothing.
     """
 
-    def __init__(self, dataset: Sized, shuffle: bool = True, drop_last: bool = False) -> None:
+    def __init__(
+        self, dataset: Sized, shuffle: bool = True, drop_last: bool = False, generator: torch.Generator | None = None
+    ) -> None:
         self._epochs = Epochs()
         super().__init__(cast(Any, dataset), num_replicas=1, rank=0, shuffle=shuffle, seed=self._epochs.seed)
         self.epoch = self._epochs.before_any
         self.leaves_out = drop_last  # torch's own `drop_last` is about one process here
+        self._drawn = RandomSampler(dataset, generator=generator) if shuffle and generator is not None else None
         missing = -len(dataset) % world_size()
         if missing and not drop_last:
             note(f"{len(dataset)} samples do not divide by {world_size()} ranks: the last batch repeats {missing}")
@@ -105,11 +110,11 @@ class TrainingSampler(DistributedSampler[Any]):
         super().set_epoch(self._epochs.of(epoch))
 
     def __iter__(self) -> Iterator[Any]:
-        if self.shuffle:
+        if self.shuffle and self._drawn is None:
             torch.empty((), dtype=torch.int64, device="cpu").random_(generator=torch.default_generator)
         self.num_samples = self.total_size = len(cast(Sized, self.dataset))
         with torch.device("cpu"):  # torch's own draws on the default device, from a generator of the CPU's
-            order = [*super().__iter__()]
+            order = [*(super().__iter__() if self._drawn is None else self._drawn)]
         dealt_from(self, order, self.shuffle)
         return iter(dealt_evenly(order, self.leaves_out))
 

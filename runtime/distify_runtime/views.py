@@ -19,9 +19,9 @@ from distify_runtime.batch import keeps_batch_size, loader_batch_size, say_per_r
 from distify_runtime.environment import world_size
 from distify_runtime.iterables import ShardedIterable, shard_iterable
 from distify_runtime.learning_rate import pass_begins
-from distify_runtime.meeting import by_itself
+from distify_runtime.meeting import by_itself, collective
 from distify_runtime.output import stop
-from distify_runtime.randomness import common_seed
+from distify_runtime.randomness import common_seed, seed_from_here
 from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
 from distify_runtime.taken import steps_taken
 from distify_runtime.training_samplers import (
@@ -51,7 +51,7 @@ def training_loader(loader: Loader) -> Loader:
         sampler = DistributedSamplerWrapper(loader.sampler, loader.drop_last)
     else:
         shuffle = isinstance(loader.sampler, RandomSampler)
-        sampler = TrainingSampler(cast(Sized, loader.dataset), shuffle, loader.drop_last)
+        sampler = TrainingSampler(cast(Sized, loader.dataset), shuffle, loader.drop_last, loader.generator)
     return _view(loader, sampler, loader_batch_size(_batch_size(loader)))
 
 
@@ -139,15 +139,30 @@ def _whole(dataset: Any, shuffle: bool, seed: int, epoch: int) -> _WholeSampler:
 
 
 @by_itself
-def set_epoch(loader: DataLoader[Any], epoch: int | None = None) -> None:
-    """Reshuffles a loader that is sharded for training; leaves any other alone. Without `epoch`, the next one."""
+def set_epoch(loader: DataLoader[Any], epoch: int) -> None:
+    """The order of this epoch for the next pass of a loader that is sharded for training; leaves any other alone."""
+    for chooser in _choosers(loader):
+        chooser.set_epoch(epoch)
+        if keeps_batch_size():
+            _look_at_length(loader)
+
+
+@collective
+def reshuffle(loader: DataLoader[Any]) -> None:
+    """A new order for the next pass of a loader that is sharded for training; leaves any other alone.
+
+    It follows from where rank 0's random numbers are, as the order of one process does: a run that is resumed with the
+    state that they had goes on with the orders that it would have had. Rank 0 waits for nobody.
+    """
+    for chooser in _choosers(loader):
+        set_epoch(loader, chooser.epoch + 1)
+        chooser.seed = seed_from_here() - chooser.epoch  # it shuffles by the sum: not by how often it was told before
+
+
+def _choosers(loader: DataLoader[Any]) -> list[Any]:
+    """What deals out a loader's samples over the ranks, if anything does."""
     kinds = (ShardedIterable, DistributedBatchSampler, DistributedSamplerWrapper, DistributedSampler)
-    for chooser in (loader.dataset, loader.batch_sampler, loader.sampler):
-        if isinstance(chooser, kinds):
-            chooser.set_epoch(chooser.epoch + 1 if epoch is None else epoch)
-            if keeps_batch_size():
-                _look_at_length(loader)
-            return
+    return [one for one in (loader.dataset, loader.batch_sampler, loader.sampler) if isinstance(one, kinds)][:1]
 
 
 def _look_at_length(loader: DataLoader[Any]) -> None:

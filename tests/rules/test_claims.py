@@ -144,7 +144,7 @@ def epoch(loop: str) -> str:
 
 def test_what_something_unknown_may_call_again_has_another_order_each_time() -> None:
     before = script(imports=f"import arena\n{IMPORTS}", loop=epoch(LOOP), after="arena.repeat(train, 9)\n")
-    assert "    loader.sampler.set_epoch(loader.sampler.epoch + 1)\n    for x, y in loader:\n" in converted(before)
+    assert "    rt.reshuffle(loader)\n    for x, y in loader:\n" in converted(before)
 
 
 def test_what_the_script_calls_once_has_an_order_of_its_own() -> None:

@@ -154,7 +154,7 @@ def test_told_when_it_runs(before: str, after: str, epoch: str) -> None:
 def test_without_a_counter_the_chooser_counts() -> None:
     loop = SHUFFLED.replace("for epoch in range(3):", "while True:").replace(SAMPLER, "")
     before = script(imports=HEAD, setup=SETUP, loader="loader = DataLoader(Stream(), batch_size=8)\n", loop=loop)
-    assert "    loader.dataset.set_epoch(loader.dataset.epoch + 1)\n" in converted(before)
+    assert "    rt.reshuffle(loader)\n" in converted(before)
 
 
 def test_batches_of_the_data_set_are_left_to_a_person() -> None:

@@ -109,7 +109,7 @@ FLAGS = [
 def test_function_that_trains_by_a_flag(parameters: str, mode: str, test: str, training: str, evaluation: str) -> None:
     loop = FLAG.format(parameters=parameters, mode=mode, test=test, training=training, evaluation=evaluation)
     after = converted(script(loader=BOTH, loop=loop))
-    assert "    rt.set_epoch(loader)\n    for x, y in loader:\n" in after
+    assert "    rt.reshuffle(loader)\n    for x, y in loader:\n" in after
     assert "loss = nn.functional.mse_loss((model if model.training else model.module)(x), y)" in after
     assert "    total = rt.all_reduce_sum(total)\n    return total / 64\n" in after
     assert "other = DataLoader(data, batch_size=16, sampler=rt.UnpaddedSampler(data))\n" in after
@@ -249,7 +249,7 @@ def test_evaluation_that_shuffles_does_so_alike() -> None:
 
 def test_loader_passed_over_in_two_turns() -> None:
     loop = "def fit():\n" + "".join(f"    {line}\n" for line in TRAIN.splitlines()[1:7]) + "\n\nfit()\nfit()\n"
-    assert "loader.sampler.set_epoch(loader.sampler.epoch + 1)" in converted(script(loop=loop))
+    assert "rt.reshuffle(loader)" in converted(script(loop=loop))
 
 
 def test_function_that_also_evaluates_what_is_no_loader() -> None:

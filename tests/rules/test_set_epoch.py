@@ -58,31 +58,21 @@ def test_counter_of_any_name() -> None:
     tells(LOOP.replace("epoch", "e"), "loader.sampler.set_epoch(e)")
 
 
+def test_epoch_is_told_whatever_its_name_is() -> None:
+    tells(f"for _ in range(3):\n    for x, y in loader:\n        {STEP}", "loader.sampler.set_epoch(_)")
+
+
 @pytest.mark.parametrize(
     "loop",
     [
         f"epoch = 0\nwhile epoch < 3:\n    for x, y in loader:\n        {STEP}    epoch += 1\n",
-        f"for _ in range(3):\n    for x, y in loader:\n        {STEP}",
-    ],
-)
-def test_epoch_is_told_whatever_counts_it(loop: str) -> None:
-    """A variable that counts, or the sampler's own count: another number in each epoch."""
-    after = converted(script(loop=loop))
-    (line,) = [line for line in after.splitlines() if "set_epoch" in line]
-    assert line.startswith("    loader.sampler.set_epoch(")
-    assert after.index("set_epoch") < after.index("for x, y in loader")
-
-
-@pytest.mark.parametrize(
-    "loop",
-    [
         f"for epoch in [1, 1, 1]:\n    for x, y in loader:\n        {STEP}",
         f"for epoch in range(3):\n    epoch = 7\n    for x, y in loader:\n        {STEP}",
         f"while True:\n    for x, y in loader:\n        {STEP}    if len(data) > 3: break\n",
     ],
 )
-def test_sampler_counts_where_no_variable_does(loop: str) -> None:
-    tells(loop, "loader.sampler.set_epoch(loader.sampler.epoch + 1)")
+def test_orders_follow_random_numbers_where_no_variable_counts(loop: str) -> None:
+    tells(loop, "rt.reshuffle(loader)")
 
 
 @pytest.mark.parametrize(
@@ -117,17 +107,14 @@ def test_comment_stays_with_its_loop() -> None:
         ("def train(epoch):\n", "train(epoch)\n", "epoch"),
         ("def train(number):\n", "train(epoch)\n", "number"),
         ("def train(*, now):\n", "train(now=epoch)\n", "now"),
-        ("def train():\n", "train()\n", "epoch"),
+        ("def train():\n", "train()\n", ""),
     ],
 )
 def test_loop_in_a_function(head: str, call: str, epoch: str) -> None:
     body = f"    for x, y in loader:\n        {STEP}"
     before = script(loop=f"{head}{body}\n\nfor epoch in range(3):\n    {call}")
-    after = converted(before)
-    line = next(line.strip() for line in after.splitlines() if "set_epoch" in line)
-    assert f"{head}    {line}\n{body}" in after
-    own_count = "loader.sampler.set_epoch(loader.sampler.epoch + 1)"
-    assert line == f"loader.sampler.set_epoch({epoch})" or (line == own_count and "()" in call)
+    line = f"loader.sampler.set_epoch({epoch})" if epoch else "rt.reshuffle(loader)"
+    assert f"{head}    {line}\n{body}" in converted(before)
 
 
 @pytest.mark.parametrize("call", ["for epoch in range(3): train(loader, epoch)\n",
@@ -232,7 +219,7 @@ def test_one_pass_over_each_loader_goes_on_as_it_is(head: str, body: str, loader
 
 def test_two_passes_in_one_epoch() -> None:
     loop = f"for epoch in range(3):\n    for x, y in loader:\n        {STEP}    for x, y in loader:\n        {STEP}"
-    line = "    loader.sampler.set_epoch(loader.sampler.epoch + 1)\n    for x, y in loader:\n"
+    line = "    rt.reshuffle(loader)\n    for x, y in loader:\n"
     assert converted(script(loop=loop)).count(line) == 2
 
 
@@ -260,26 +247,26 @@ for step in range(20):
 
 
 def test_restarted_iterator() -> None:
-    """The first pass has an order of its own; each further one counts on."""
-    told = "        loader.sampler.set_epoch(loader.sampler.epoch + 1)\n        batches = iter(loader)\n"
+    """The first pass has an order of its own."""
+    told = "        rt.reshuffle(loader)\n        batches = iter(loader)\n"
     after = converted(script(loop=RESTARTED))
     assert told in after
-    assert after.count("set_epoch") == 1
+    assert after.count("reshuffle") == 1
 
 
 def test_endless_generator() -> None:
     endless = "def endless(loader):\n    while True:\n        for batch in loader:\n            yield batch\n\n\n"
     loop = f"batches = endless(loader)\nfor step in range(20):\n    x, y = next(batches)\n    {STEP}"
-    told = "        loader.sampler.set_epoch(loader.sampler.epoch + 1)\n        for batch in loader:\n"
+    told = "        rt.reshuffle(loader)\n        for batch in loader:\n"
     after = converted(script(setup=endless, loop=loop))
     assert told in after
-    assert after.count("set_epoch") == 1
+    assert after.count("reshuffle") == 1
 
 
 def test_yield_from() -> None:
     endless = "def endless(loader):\n    while True:\n        yield from loader\n\n\n"
     loop = f"for x, y in endless(loader):\n    {STEP}"
-    told = "        loader.sampler.set_epoch(loader.sampler.epoch + 1)\n        yield from loader\n"
+    told = "        rt.reshuffle(loader)\n        yield from loader\n"
     assert told in converted(script(setup=endless, loop=loop))
 
 
@@ -316,7 +303,7 @@ class Endless:
 
 """
     loop = f"batches = Endless(loader)\nwhile True:\n    x, y = batches.next()\n    {STEP}"
-    told = "            self.loader.sampler.set_epoch(self.loader.sampler.epoch + 1)\n"
+    told = "            rt.reshuffle(self.loader)\n"
     assert f"{told}            self.batches = iter(self.loader)\n" in converted(script(setup=own, loop=loop))
 
 
@@ -397,3 +384,33 @@ def test_a_loader_that_does_not_shuffle_has_one_order(given: str) -> None:
 def test_a_loader_that_may_shuffle_is_told_the_epoch(loader: str) -> None:
     before = script(imports=f"from elsewhere import missing\n{IMPORTS}", loader=loader)
     assert not any("does not shuffle" in one.message for one in findings("DATA02", before, Level.NOT_NEEDED))
+
+
+RESTORED = "torch.set_rng_state(torch.load('state.pt'))\n"
+
+
+@pytest.mark.parametrize(
+    "restored", [RESTORED, RESTORED.replace("torch.set_rng_state", "import random\nrandom.setstate")]
+)
+def test_a_first_pass_goes_on_where_random_numbers_are_put_back(restored: str) -> None:
+    loop = f"for x, y in loader:\n    {STEP}"
+    assert "rt.reshuffle(loader)\nfor x, y in loader" in converted(script(loop=restored + loop))
+
+
+GENERATOR = "generator = torch.Generator().manual_seed(2)\n"
+
+
+def test_orders_are_drawn_from_the_generator_that_the_script_gives() -> None:
+    loader = "loader = DataLoader(data, batch_size=8, shuffle=True, generator=generator)\n"
+    after = converted(script(loader=GENERATOR + loader))
+    assert "sampler=rt.TrainingSampler(data, generator=generator), generator=generator)\n" in after
+    assert "set_epoch" not in after
+    made = "loader = DataLoader(data, batch_size=8, shuffle=True, generator=torch.Generator().manual_seed(2))\n"
+    after = converted(script(loader=made))
+    assert made.replace("DataLoader(", "rt.training_loader(DataLoader(").replace("(2))", "(2)))") in after
+    assert "set_epoch" not in after
+
+
+def test_a_generator_of_a_loader_that_does_not_shuffle() -> None:
+    loader = "loader = DataLoader(data, batch_size=8, generator=generator)\n"
+    assert "sampler=rt.TrainingSampler(data, shuffle=False))\n" in converted(script(loader=GENERATOR + loader))

@@ -151,7 +151,7 @@ def _batches() -> tuple[list[list[int]], int]:
     rt.seed_ranks_apart()
     sampler = BatchSampler(RandomSampler(range(14)), 4, False)
     loader = DataLoader(**rt.shard_training(_data(), batch_sampler=sampler))
-    rt.set_epoch(loader)
+    rt.reshuffle(loader)
     return [batch.tolist() for (batch,) in loader], len(loader)
 
 

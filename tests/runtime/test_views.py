@@ -105,7 +105,7 @@ def test_epochs() -> None:
     training = rt.training_loader(plain)
     assert isinstance(training.sampler, DistributedSampler)
     rt.set_epoch(training, 3)
-    rt.set_epoch(training)
+    rt.reshuffle(training)
     assert training.sampler.epoch == 4
 
 
@@ -155,3 +155,46 @@ def test_samples_chosen_by_the_script() -> None:
     assert len(rt.whole_loader(chosen)) == len(chosen)
     assert list(rt.whole_loader(batched).batch_sampler) == list(batched.batch_sampler)
     assert rt.whole_loader(made) is made
+
+
+def _passes(passes: int, state: torch.Tensor | None) -> tuple[list[list[int]], torch.Tensor]:
+    """Orders of a run that begins, or goes on from a state of random numbers; and the state behind them."""
+    torch.manual_seed(0)
+    loader = DataLoader(TensorDataset(torch.arange(24)), 4, shuffle=True)
+    training = rt.training_loader(loader)
+    if state is not None:
+        torch.set_rng_state(state)
+    rt.seed_ranks_apart()
+    orders = []
+    for _ in range(passes):
+        torch.rand(1 + rt.rank())
+        rt.reshuffle(training)
+        orders.append([int(one) for (batch,) in training for one in batch])
+    return orders, torch.get_rng_state()
+
+
+def test_a_run_that_is_resumed_goes_on_with_the_orders_that_it_would_have_had() -> None:
+    whole = [orders for orders, _ in on_ranks(_passes, 4, None)]
+    (first, state), (other, _) = on_ranks(_passes, 2, None)
+    later = [orders for orders, _ in on_ranks(_passes, 2, state)]
+    assert [first, other] == [orders[:2] for orders in whole]
+    assert later == [orders[2:] for orders in whole]
+    assert all(sorted(one + two) == list(range(24)) for one, two in zip(*whole, strict=True))
+    assert len({tuple(order) for order in whole[0]}) == 4
+
+
+def _by_generator() -> list[list[int]]:
+    """Two passes over a loader that is given a generator, and one that is told its sampler's arguments."""
+    generator = torch.Generator().manual_seed(3)
+    loader = DataLoader(TensorDataset(torch.arange(12)), 4, shuffle=True, generator=generator)
+    training = rt.training_loader(loader)
+    told = DataLoader(**rt.shard_training(loader.dataset, 4, shuffle=True, generator=generator))
+    return [[int(one) for (batch,) in passed for one in batch] for passed in (training, training, told)]
+
+
+def test_a_generator_draws_the_orders_of_one_process() -> None:
+    ranks = on_ranks(_by_generator)
+    generator = torch.Generator().manual_seed(3)
+    loader = DataLoader(TensorDataset(torch.arange(12)), 4, shuffle=True, generator=generator)
+    alone = [[int(one) for (batch,) in loader for one in batch] for _ in range(3)]
+    assert [[one for pair in zip(*both, strict=True) for one in pair] for both in zip(*ranks, strict=True)] == alone

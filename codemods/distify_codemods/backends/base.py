@@ -92,9 +92,11 @@ class Backend:
 
     # ---- samples
 
-    def training_sampler(self, dataset: str, rt: str, shuffle: str, drop_last: str) -> str:
+    def training_sampler(self, dataset: str, rt: str, shuffle: str, drop_last: str, generator: str) -> str:
+        """generator: by which the script shuffles; empty: by none of its own."""
         options = f", shuffle={shuffle}" if shuffle != "True" else ""
         options += f", drop_last={drop_last}" if drop_last != "False" else ""
+        options += f", generator={generator}" if generator else ""
         return f"{rt}.TrainingSampler({dataset}{options})"
 
     def whole_sampler(self, dataset: str, sampler: str, rt: str) -> str:

@@ -8,16 +8,24 @@ import libcst as cst
 
 from distify_codemods.allocation import CallChain
 from distify_codemods.decisions.base import Dealing, Decisions, Link
+from distify_codemods.decisions.dealing import Given, given
 from distify_codemods.objects import Arguments, External
 
 
 def keeps_its_order(decisions: Decisions, loader: External) -> bool:
     """Whether it is seen not to shuffle: it has nothing that chooses samples, and says no or nothing."""
-    given = loader.arguments or Arguments()
-    if decisions.dealing_of(loader) is not Dealing.DATASET or given.star or given.double_star:
+    said = loader.arguments or Arguments()
+    if decisions.dealing_of(loader) is not Dealing.DATASET or said.star or said.double_star:
         return False
-    shuffle = given.get("shuffle", 2)
+    shuffle = said.get("shuffle", 2)
     return shuffle is None or shuffle.constant() is False
+
+
+def draws_its_order(decisions: Decisions, loader: External) -> bool:
+    """Whether it is seen to shuffle by a generator that it is given: the sampler goes on drawing from that."""
+    made = [one for one in decisions.facts.loaders if one.obj is loader]
+    dealt = decisions.dealing_of(loader) is Dealing.DATASET
+    return dealt and bool(made) and all(given(one, "generator") is Given.YES for one in made)
 
 
 def links(decisions: Decisions) -> Iterator[Link]:

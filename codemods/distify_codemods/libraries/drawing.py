@@ -10,8 +10,6 @@ from distify_codemods.libraries.seeding import is_seeding
 SEEDED_BY = {
     "monai.": frozenset("monai.utils.set_determinism monai.data.DataLoader monai.data.ThreadDataLoader".split()),
 }
-#: What puts the state of a stream back.
-RESTORING = "torch.cuda.set_rng_state"
 #: What the streams of `random` and of NumPy are drawn from.
 OF_NUMPY = "numpy.random"
 STREAMS = ("random.", f"{OF_NUMPY}.")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-#: What sets the seed of a stream that a process has in common.
-_SEEDING = frozenset(
+#: What puts a stream that a process has in common where it was.
+RESTORING = frozenset(
+    "torch.set_rng_state torch.cuda.set_rng_state torch.cuda.set_rng_state_all random.setstate "
+    "numpy.random.set_state".split()
+)
+#: What sets the seed of such a stream.
+_SEEDING = RESTORING | frozenset(
     "torch.manual_seed torch.seed torch.cuda.manual_seed torch.cuda.manual_seed_all torch.cuda.seed "
     "torch.cuda.seed_all random.seed numpy.random.seed monai.utils.set_determinism".split()
 )

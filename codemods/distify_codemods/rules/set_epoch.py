@@ -8,9 +8,10 @@ from distify_codemods import claims
 from distify_codemods.batches import Beginning
 from distify_codemods.decisions.base import Dealing, Sharding
 from distify_codemods.decisions.names import loader_expression, loader_node
-from distify_codemods.decisions.orders import keeps_its_order
+from distify_codemods.decisions.orders import draws_its_order, keeps_its_order
 from distify_codemods.events import Here, Kind
 from distify_codemods.half_done import samplers
+from distify_codemods.libraries import seeding
 from distify_codemods.origins import Counter
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -47,11 +48,14 @@ def _without_a_word(context: Context, one: Beginning, unknown: set[cst.CSTNode])
         return "the training iterator shuffles by a random state of its own"
     if all(keeps_its_order(context.decisions, loader) for loader in one.loaders):
         return "the training loader does not shuffle: its order is the same in each epoch"
+    if all(draws_its_order(context.decisions, loader) for loader in one.loaders):
+        return "the training loader shuffles by a generator of the script's own"
     if _is_told(context, one):
         return "the script tells its DistributedSampler the epoch"
     passes = _passes(context, one)
     alike = [other for other in passes if other.event.node is one.event.node]
-    if one is passes[0] and len(alike) == 1 and not _repeating(one) and not _is_called_back(one, unknown):
+    once = one is passes[0] and len(alike) == 1 and not _repeating(one) and not _is_called_back(one, unknown)
+    if once and not _is_restored(context):
         return "the training loader's first pass has an order of its own"
     return ""
 
@@ -83,6 +87,11 @@ def _is_viewed(context: Context, one: Beginning) -> bool:
 def _is_called_back(one: Beginning, unknown: set[cst.CSTNode]) -> bool:
     """Whether something that is not known calls the function around it, perhaps again and again."""
     return not unknown.isdisjoint(one.event.here.frame.context)
+
+
+def _is_restored(context: Context) -> bool:
+    """Whether random numbers may go on from a state that a run before this one had."""
+    return bool(context.facts.calls(*seeding.RESTORING))
 
 
 def _repeating(one: Beginning) -> list[Here]:
@@ -147,8 +156,8 @@ def _epoch_name(context: Context, one: Beginning) -> str | None:
 
 
 def _counted(context: Context, one: Beginning) -> str | None:
-    """Without a variable that counts the epochs, the sampler counts for itself; one that is new has a new order."""
-    if _is_made_in_each_turn(context, one):
+    """Without a variable that counts the epochs, orders follow from random numbers; a new sampler has a new order."""
+    if _is_made_in_each_turn(context, one) and not _is_restored(context):
         context.not_needed("the training loader is made anew in each epoch, and draws another order there")
         return None
     loader = _loader(context, one)
@@ -175,9 +184,11 @@ def _call(context: Context, one: Beginning, loader: str, epoch: str | None) -> s
     choosers = {_CHOOSERS.get(context.decisions.dealing_of(each)) for each in one.loaders}
     chooser = choosers.pop() if len(choosers) == 1 else None
     shared = other_user(context, one.module, one.event.node)  # with loaders of its own
+    if epoch is None:
+        return f"{context.rt(one.module)}.reshuffle({loader})"
     if chooser is None or shared or _evaluates(context, one) or context.options.per_rank_batch:  # looks at its length
-        return f"{context.rt(one.module)}.set_epoch({loader}{f', {epoch}' if epoch else ''})"
-    return f"{loader}.{chooser}.set_epoch({epoch or f'{loader}.{chooser}.epoch + 1'})"
+        return f"{context.rt(one.module)}.set_epoch({loader}, {epoch})"
+    return f"{loader}.{chooser}.set_epoch({epoch})"
 
 
 RULE = Rule(
@@ -186,12 +197,12 @@ RULE = Rule(
     why="A DistributedSampler shuffles by its seed and epoch: without `set_epoch` every epoch repeats the first "
     "one's order.",
     safety="Put before each pass over a sharded training loader, with the variable that counts the epochs where "
-    "there is "
-    "one, else by the sampler's own count.",
+    "there is one. Else the order follows from where rank 0's random numbers are, as one process's does; of a loader "
+    "with a `generator`, it is drawn from that.",
     run=run,
     shared="loaders shuffle as the script has them, alike on all ranks",
-    limits="The sampler's own count starts anew when a run is resumed, and so does that of rounds which each make a "
-    "loader.",
+    limits="A run that is resumed has the orders of its beginning again where the script neither counts the epochs nor "
+    "puts its random numbers back, as it has in one process.",
     pitfalls=(1,),
     examples=(
         Example(),

@@ -128,7 +128,10 @@ def _is_hidden(decision: LoaderDecision, told: bool) -> bool:
     """Whether what each rank is to load cannot be said in the call: the loader is sharded once it is made."""
     if decision.dealing is not Dealing.DATASET or not told:
         return bool(decision.when)
-    dataset = _bound(decision).get("dataset")
+    bound = _bound(decision)
+    dataset, generator = bound.get("dataset"), bound.get("generator")
+    if generator is not None and not tree.is_plain(generator.value):
+        return True  # the sampler draws from it, too
     return dataset is not None and not can_be_named(decision, dataset.value)
 
 
@@ -148,7 +151,8 @@ def _by_dataset(context: Context, decision: LoaderDecision) -> None:
         return
     shuffle = _text_or_false(bound.get("shuffle"), "shuffle", decision)
     drop_last = _text_or_false(bound.get("drop_last"), "drop_last", decision)
-    sampler = context.backend.training_sampler(dataset, rt, shuffle, drop_last)
+    generator = tree.code_of(bound["generator"].value) if "generator" in bound and shuffle != "False" else ""
+    sampler = context.backend.training_sampler(dataset, rt, shuffle, drop_last, generator)
     if decision.when:
         sampler = f"{sampler} if {decision.when} else {_other_sampler(context, decision, dataset, rt)}"
     for name in ("shuffle", "batch_sampler"):

@@ -15,7 +15,7 @@ from distify_codemods.decisions.base import Blocked
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Optimizer, dealt_by, drawn_from
 from distify_codemods.inside import contained
-from distify_codemods.libraries import distributed, drawing, python, torch_nn, torch_optim
+from distify_codemods.libraries import distributed, python, torch_nn, torch_optim
 from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.objects import Instance, Mapping, Method, Parameters
 from distify_codemods.program import Module
@@ -30,7 +30,6 @@ _STARTS = "it starts processes of its own"
 _CALLS = {
     distributed.SPAWN: _STARTS,
     python.STARTS_PROCESSES: _STARTS,
-    drawing.RESTORING: "a random state is put back, the same on every rank",
 }
 
 
@@ -69,7 +68,6 @@ def _problems(context: Context) -> Iterator[Blocked]:
             yield from _of_no_module(context, optimizer)
         yield from itertools.islice(_by_hand(context), 1)
     left = {distributed.SPAWN} if facts.calls(distributed.GROUP) else set()
-    left |= {drawing.RESTORING} if context.shares_forwards else set()  # which is right where all ranks draw alike
     found = {event.node: event for event in facts.calls(*(_CALLS.keys() - left))}
     found |= {event.node: event for event in concurrent.computing_processes(facts)}
     for event in found.values():
@@ -240,7 +238,6 @@ RULE = Rule(
     run=run,
     pitfalls=(40,),
     examples=(
-        LeftAlone(end="torch.cuda.set_rng_state(torch.cuda.get_rng_state())"),
         LeftAlone(
             model="weights = torch.zeros(4, 1, requires_grad=True)",
             optimizer="optimizer = torch.optim.SGD([weights], lr=0.1)",

@@ -67,7 +67,7 @@ def look(watching: Watching, optimizer: Optimizer, steps: Steps) -> None:
         return _judged(everyone, when)
 
     topic = f"randomness/{steps.number}/{steps.taken}"
-    watching.exchange(topic, [_streams.value, drawn_from, _torchs()], judge)
+    watching.exchange(topic, [_streams.value, drawn_from, torchs_position()], judge)
 
 
 def _judged(everyone: list[Any], when: str) -> str:
@@ -105,14 +105,14 @@ def positions() -> list[int]:
     """Where torch's, Python's and NumPy's streams are."""
     numpy = sys.modules.get("numpy")
     others = [random.getstate(), numpy.random.get_state()[1:3] if numpy else None]
-    return [_torchs(), *map(_digest, others)]
+    return [torchs_position(), *map(_digest, others)]
 
 
 def _digest(state: object) -> int:
     return zlib.crc32(pickle.dumps(state))
 
 
-def _torchs() -> int:
+def torchs_position() -> int:
     """Where torch's streams are: the CPU's, and the GPU's by what the CPU knows of it.
 
     By all bytes in their places: of each number that is drawn, one counter goes up and another one down.
