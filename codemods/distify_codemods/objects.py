@@ -93,6 +93,7 @@ class Instance(Obj):
 
     of: Class | None = None
     base: External | None = None  # what it is to a library: the DataLoader of a class derived from it
+    holds: Sequence | Mapping | None = None  # the list or dictionary that it is, of a class derived from one
     read: bool = False  # from a file, in place of what was saved
 
 

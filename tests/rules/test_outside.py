@@ -498,3 +498,23 @@ def test_advice_to_leave_something_unknown_to_rank_zero_is_for_what_asks_alone()
     assert one.message.endswith(
         "if so, and only then, let rank 0 alone do it, with `rt.call_on_main_process(function, ...)`"
     )
+
+
+@pytest.mark.parametrize(
+    ("imports", "stops"),
+    [("", "breakpoint()"), ("import pdb\n", "pdb.set_trace()"), ("from ipdb import set_trace\n", "set_trace()")],
+)
+def test_a_debugger_has_no_terminal(imports: str, stops: str) -> None:
+    loop = LOOP.replace(
+        "        loss.backward", f"        if loss.isnan():\n            {stops}\n        loss.backward"
+    )
+    (one,) = findings("NET01", script(imports=imports + IMPORTS, loop=loop), Level.ADVICE)
+    assert one.message == (
+        f"`{stops}` stops for a person at a terminal, which ranks do not have: a run that comes here ends with an "
+        "error; take it out, or look in one process"
+    )
+
+
+def test_a_function_of_that_name_is_no_debugger() -> None:
+    setup = "def breakpoint():\n    return 3\n\n\n"
+    assert findings("NET01", script(setup=setup, after="breakpoint()\n"), Level.ADVICE) == []

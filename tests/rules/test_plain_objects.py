@@ -151,8 +151,10 @@ model = Chain([first, second])
 """
     optimizer = "optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)\n"
     after = converted(script(model=chain, optimizer=optimizer))
-    assert "DistributedDataParallel" not in after
-    assert "rt.all_reduce_gradients(optimizer)\n" in after
+    wraps = (
+        f"{one} = DistributedDataParallel({one}, device_ids=rt.device_ids({one}))\n" for one in ("first", "second")
+    )
+    assert f"{''.join(wraps)}model = Chain([first, second])\n" in after
 
 
 def test_a_loss_that_is_no_model() -> None:

@@ -11,6 +11,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.answers import answered_once
 from distify_codemods.decisions.carried import carried
+from distify_codemods.decisions.dumped import dumped
 from distify_codemods.decisions.in_place import changes_what_it_takes
 from distify_codemods.decisions.places import Place
 from distify_codemods.facts import Facts
@@ -66,7 +67,7 @@ def _sinks(facts: Facts) -> Iterator[Sink]:
     for module in facts.run.frames:
         for node in module.parents:
             if isinstance(node, cst.Call):
-                if isinstance(module.parents.get(node), cst.Expr) or _is_sent(facts, node):
+                if isinstance(module.parents.get(node), cst.Expr) or _is_sent(facts, node) or _is_dumped(facts, node):
                     yield from _of_call(facts, module, node, loggers)
             elif isinstance(node, cst.AugAssign):
                 yield from _of_augmented(facts, module, node)
@@ -151,6 +152,12 @@ def _is_sent(facts: Facts, node: cst.Call) -> bool:
     return any(isinstance(one, Sequence) and one.code is not None for one in held)
 
 
+def _is_dumped(facts: Facts, node: cst.Call) -> bool:
+    """`stop = stopper(loss)`, of an object that goes into a file as it is, whatever it answers."""
+    called = (obj.receiver if isinstance(obj, Bound) else obj for obj in facts.value(node.func).objs)
+    return any(isinstance(one, Instance) and one in dumped(facts) for one in called)
+
+
 def _prints_to_a_file(facts: Facts, node: cst.Call) -> bool:
     file = tree.keywords(node).get("file")
     return file is not None and any(not _named(obj).startswith("sys.") for obj in facts.value(file).objs)
@@ -194,7 +201,7 @@ def _of_assignment(facts: Facts, module: Module, node: cst.Assign) -> Iterator[S
 def _holds_the_last(facts: Facts, module: Module, target: cst.Attribute | cst.Subscript) -> bool:
     """An attribute, or an item under a fixed key: what the next turn puts there replaces it."""
     if isinstance(target, cst.Attribute):
-        return True
+        return dumped(facts).isdisjoint(map(core, facts.value(target.value).objs))
     keys = [element.slice.value for element in target.slice if isinstance(element.slice, cst.Index)]
     fixed = all(facts.value(key).constant() is not None for key in keys)
     return fixed or _is_fresh(facts, module, target.value)

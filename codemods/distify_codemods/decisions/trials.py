@@ -22,6 +22,7 @@ from distify_codemods.objects import External, Instance, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE, Share
 from distify_codemods.records import dataclass
+from distify_codemods.settled import is_module
 from distify_codemods.values import Value, join
 
 
@@ -57,17 +58,19 @@ def _agreed(
     facts: Facts, wraps: tuple[Wrap, ...], denied: set[cst.CSTNode]
 ) -> tuple[Facts, tuple[Averaging, ...], tuple[Left, ...]]:
     found: dict[cst.CSTNode, Averaging] = {}
+    refused = set(denied)
     while True:
-        facts, left = _with_kept(facts, wraps, found, denied)
+        facts, left = _with_kept(facts, wraps, found, refused)
         more = [one for one in averages(facts) if one.node not in found]
         if more:
             found.update((one.node, one) for one in more)
             facts = _with(facts, wraps, found)
+            refused = set(denied)  # what hung on a decision that each rank took for itself
             continue
-        more = [one for one in shown(facts) if one.node not in found and one.node not in denied]
+        more = [one for one in shown(facts) if one.node not in found and one.node not in refused]
         if not more:
             return facts, tuple(found.values()), left
-        facts = _put_together(facts, wraps, found, denied, more)
+        facts = _put_together(facts, wraps, found, refused, more)
 
 
 def _each_once(
@@ -136,11 +139,18 @@ def _with(facts: Facts, wraps: tuple[Wrap, ...], found: dict[cst.CSTNode, Averag
 
 
 def _lessons(facts: Facts) -> list[object]:
-    """What each backward pass, and each argument of a module in training, depends on."""
-    forwards = [event for event in facts.of_kind(Kind.FORWARD) if event.grad]
+    """What each backward pass, and each argument of a module in training, depends on.
+
+    What an object of the script's makes of its arguments that is no module, a stopper, shows in what is read of it.
+    """
+    forwards = [event for event in facts.of_kind(Kind.FORWARD) if event.grad and not _is_plain(event.receiver)]
     told = [(event, event.receiver) for event in facts.backwards]
     told += [(event, given) for event in forwards for given in event.arguments.all()]
     return [(event.node, sorted(str(one) for one in dealt_by(given.sources))) for event, given in told]
+
+
+def _is_plain(called: Value) -> bool:
+    return bool(called.objs) and all(isinstance(obj, Instance) and not is_module(obj) for obj in called.objs)
 
 
 def put_together(

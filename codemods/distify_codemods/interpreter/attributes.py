@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
-from distify_codemods.interpreter import folders, forms, imports, modules, optimizers, settings, text
+from distify_codemods.interpreter import elsewhere, folders, forms, imports, modules, optimizers, settings, text
 from distify_codemods.libraries import python, torch_data, torch_optim
 from distify_codemods.libraries.forms import OF_A_KIND
 from distify_codemods.objects import (
@@ -54,8 +54,12 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
         return settings.inside_of(machine, obj, name)
     if isinstance(obj, Mapping) and name in obj.items and name not in dir(dict):
         return obj.items[name]
+    if isinstance(obj, Sequence) and name in python.WRAPPED:
+        return Value(obj.alone)
     if isinstance(obj, (Mapping, Sequence, Passing)):
         return method_of(machine, obj, receiver, name, node)
+    if (kept := elsewhere.of_function(obj, name)) is not None:
+        return kept
     return tensor_attribute(machine, receiver.of(obj.alone), name, node)
 
 
@@ -179,4 +183,5 @@ def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Att
     own.receiver = join(own.receiver or NOTHING, receiver)
     sources = forms.of_its_kind(receiver) if name in OF_A_KIND else receiver.sources
     # An attribute of a batch is a part of it; one of anything else says nothing by itself.
-    return Value(own.alone, receiver.scale if receiver.sources else Scale.CONST, sources)
+    value = Value(own.alone, receiver.scale if receiver.sources else Scale.CONST, sources)
+    return elsewhere.joined(machine, name, value)

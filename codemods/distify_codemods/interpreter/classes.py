@@ -29,6 +29,7 @@ from distify_codemods.objects import (
     External,
     Function,
     Instance,
+    Mapping,
     Method,
     Parent,
     Sequence,
@@ -91,11 +92,18 @@ def _of_a_library(machine: Machine, obj: Instance | Class, name: str, receiver: 
     if isinstance(obj, Instance) and obj.base is not None:
         return attributes.attribute_of(machine, obj.base, name, receiver, node)
     table = holding.held(machine, obj)
+    if isinstance(table, Mapping) and name in table.items:
+        return table.items[name]
     if table is not None:
-        if name in table.items:
-            return table.items[name]
-        return attributes.method_of(machine, table, Value(table.alone), name, node)
+        own = Value(table.alone)
+        return (
+            own if name in python.WRAPPED and _is_users(obj) else attributes.method_of(machine, table, own, name, node)
+        )
     return attributes.method_of(machine, obj, receiver, name, node)
+
+
+def _is_users(obj: Instance | Class) -> bool:
+    return isinstance(obj, Instance) and obj.of is not None and obj.of.derives_from(*python.USERS)
 
 
 def _inherited(

@@ -196,6 +196,14 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
         item = join(*put_in)
         holding.append(machine, obj, machine.tainted(forms.added(machine, item)))
         return NOTHING
+    if name == "__setitem__":
+        holding.append(machine, obj, machine.tainted(join(*arguments.positional[1:])))
+        return NOTHING
+    if name in ("__iadd__", "__add__"):
+        holding.append(machine, obj, machine.tainted(holding.any_item(arguments.first)))
+        return own
+    if name == "__getitem__":
+        return holding.any_item(own)
     if name in ("pop", "popleft", "get", "get_nowait"):
         return ways.chosen(holding.any_item(own), join(*arguments.positional))
     if name == "sort":
@@ -214,7 +222,12 @@ def _of_mapping(machine: Machine, obj: Mapping, name: str, arguments: Arguments,
         for key, value in arguments.keywords.items():
             holding.set_item(machine, obj, key, machine.tainted(value))
         return NOTHING
-    if name in ("get", "pop", "setdefault"):
+    if name == "__setitem__" and len(arguments.positional) == 2:
+        under, put_in = arguments.positional
+        holding.set_item(machine, obj, under.constant(), machine.tainted(put_in))
+        holding.set_key(machine, obj, machine.tainted(under))
+        return NOTHING
+    if name in ("get", "pop", "setdefault", "__getitem__"):
         known = arguments.positional[0].constant() if arguments.positional else None
         fallback = arguments.positional[1] if len(arguments.positional) > 1 else NOTHING
         if name == "setdefault":

@@ -86,8 +86,7 @@ def _function(machine: Machine, node: cst.FunctionDef) -> Obj:
 def _class(machine: Machine, node: cst.ClassDef) -> Obj:
     """Runs the body of a class; the names that it binds are the class's attributes."""
     bases = tuple(_base(machine, base.value) for base in node.bases)
-    for keyword in node.keywords:
-        machine.evaluate(keyword.value)
+    given = {one.keyword.value: machine.evaluate(one.value) for one in node.keywords if one.keyword is not None}
     cls = machine.made(Class, node, node=node, bases=bases)
     if cls not in machine.classes:
         machine.classes.append(cls)
@@ -98,7 +97,14 @@ def _class(machine: Machine, node: cst.ClassDef) -> Obj:
     machine.here = Here(here, node, inside, frames.CALLED)
     machine.block(node.body.body)
     machine.frame, machine.here = outer, here
+    told = next((one.attributes[_TOLD] for one in cls.order[1:] if _TOLD in one.attributes), None)
+    for function in told.objs if told is not None else ():
+        if isinstance(function, Function):
+            machine.invoke(function, Arguments(keywords=given), node, cls)
     return cls
+
+
+_TOLD = "__init_subclass__"  # of a base, which may register the class, or make an object of it
 
 
 def _base(machine: Machine, node: cst.BaseExpression) -> Value:

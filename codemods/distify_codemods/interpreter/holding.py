@@ -190,6 +190,8 @@ def any_item(value: Value) -> Value:
             found.append(obj.any())
         elif isinstance(obj, Parameters):
             found.append(Value(obj.alone))
+        elif isinstance(obj, Instance) and obj.holds is not None:
+            found.append(obj.holds.any())
         elif (inside := modules.held_by(obj)) is not None:
             found.append(inside)
         elif isinstance(obj, (External, Instance)) and not value.sources:
@@ -258,10 +260,23 @@ def items_of(obj: Obj) -> tuple[Value, ...] | None:
     return tuple(obj.attributes.get(name, NOTHING) for name in fields(cls))
 
 
-def held(machine: Machine, obj: Obj) -> Mapping | None:
-    """The dictionary that an object of a subclass of dict is."""
-    cls = obj.of if isinstance(obj, Instance) else None
-    if cls is None or not cls.derives_from(*python.DICTIONARIES):
+def held(machine: Machine, obj: Obj) -> Sequence | Mapping | None:
+    """The list or dictionary that an object of a subclass of list or dict is."""
+    if not isinstance(obj, Instance) or obj.of is None:
         return None
-    table = machine.made(Mapping, None, obj, "held")
-    return table
+    if obj.holds is None and obj.of.derives_from(*python.DICTIONARIES):
+        obj.holds = machine.made(Mapping, None, obj, "held")
+    elif obj.holds is None and obj.of.derives_from(*python.LIST_BASES):
+        obj.holds = machine.made(Sequence, None, obj, "held")
+    return obj.holds
+
+
+def begin(machine: Machine, obj: Instance, arguments: Arguments) -> None:
+    """What the `__init__` of `list` or `dict` puts into an object of a class derived from it."""
+    table = held(machine, obj)
+    if isinstance(table, Mapping):
+        update(machine, table, join(*arguments.positional))
+        for name, value in {**arguments.expanded(), **arguments.keywords}.items():
+            machine.keep(table.items, name, value, table)
+    elif table is not None and arguments.positional:
+        append(machine, table, any_item(arguments.positional[0]))

@@ -176,6 +176,13 @@ def unknown_call(machine: Machine, callee: Value, arguments: Arguments, node: cs
 
 def call_external_object(machine: Machine, obj: External, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`criterion(output, target)`, `net(x)`: an object of a library is called."""
+    value = _of_an_object(machine, obj, arguments, node)
+    if obj.name.startswith(torch_nn.OWN) and obj.name not in torch_nn.CONTAINERS and obj.attributes:
+        return scales.set_by(value, obj.attributes.values())  # `activation.negative_slope = ...`
+    return value
+
+
+def _of_an_object(machine: Machine, obj: External, arguments: Arguments, node: cst.CSTNode) -> Value:
     known_module = losses.of_module(obj, arguments) or recurrent.output_of(machine, obj, arguments, node)
     if known_module is not None:
         return known_module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from distify_codemods.interpreter import scales
 from distify_codemods.libraries import torch_losses
 from distify_codemods.libraries.torch_losses import Loss
 from distify_codemods.objects import Arguments, External, Mapping
@@ -24,7 +25,11 @@ def of_module(obj: External, arguments: Arguments) -> Value | None:
 def of_function(name: str, arguments: Arguments) -> Value | None:
     """The value of `F.cross_entropy(...)`, or None where the function is no loss."""
     loss = torch_losses.FUNCTIONS.get(name)
-    return None if loss is None else _value(loss, arguments, loss.tensors, arguments)
+    if loss is None:
+        return None
+    told = [one for word, one in arguments.keywords.items() if word not in torch_losses.TENSORS]
+    told += arguments.positional[loss.tensors :]
+    return scales.set_by(_value(loss, arguments, loss.tensors, arguments), told)
 
 
 def _value(loss: Loss, options: Arguments, before: int, arguments: Arguments) -> Value:
@@ -48,12 +53,12 @@ def _are_seen(options: Arguments) -> bool:
 
 
 def _scale(loss: Loss, option: Option, given: list[Value]) -> Scale:
-    scales = {value.scale for value in given}
-    if scales & {Scale.COUPLED, Scale.SLOPES, Scale.WEIGHTED}:
+    kinds = {value.scale for value in given}
+    if kinds & {Scale.COUPLED, Scale.SLOPES, Scale.WEIGHTED}:
         return Scale.COUPLED
-    if scales <= {Scale.CONST, Scale.REDUCED}:
-        return Scale.REDUCED if Scale.REDUCED in scales else Scale.CONST
-    if scales & {Scale.MEAN, Scale.SUM}:
+    if kinds <= {Scale.CONST, Scale.REDUCED}:
+        return Scale.REDUCED if Scale.REDUCED in kinds else Scale.CONST
+    if kinds & {Scale.MEAN, Scale.SUM}:
         return Scale.COUPLED  # a loss of means is no mean of losses
     kind = _reduction(option)
     if kind == "sum":
@@ -66,7 +71,7 @@ def _scale(loss: Loss, option: Option, given: list[Value]) -> Scale:
     weighted = weight is not None and weight.constant() is None and not weight.is_none
     leaves_out = any(IGNORED in value.sources for value in given)
     by_class = loss.function in torch_losses.WEIGHTED and (weighted or option("ignore_index") is not None or leaves_out)
-    return Scale.WEIGHTED if by_class or Scale.RAGGED in scales else Scale.MEAN
+    return Scale.WEIGHTED if by_class or Scale.RAGGED in kinds else Scale.MEAN
 
 
 def _reduction(option: Option) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -30,9 +31,11 @@ from distify_codemods.interpreter import (
     modules,
     pairing,
     records,
+    scales,
     settings,
     single_rows,
     state,
+    storing,
     tensors,
 )
 from distify_codemods.libraries import (
@@ -90,7 +93,11 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
     if name == "__init__" and isinstance(obj, Instance):
         machine.given[obj] = arguments
         classes.derive(machine, obj, arguments, node)
+        holding.begin(machine, obj, arguments)
     value = _value(machine, method, receiver, arguments, node)
+    value = tensors.set_by(value, arguments) if obj is None else value
+    if name == "backward":  # the gradient that is begun with is a factor of it
+        receiver = scales.set_by(receiver, [arguments.get("gradient", 0) or NOTHING])
     overwrites = name in in_place.OVERWRITING and not any(isinstance(one, (Class, Instance)) for one in receiver.objs)
     if overwrites:
         value = value.with_sources(forms.sources_of(receiver) | arguments.sources)
@@ -183,6 +190,10 @@ def _of_an_object(
     machine: Machine, obj: Obj, method: Method, receiver: Value, arguments: Arguments, node: cst.CSTNode
 ) -> Value:
     inner, name = core(obj), method.name
+    if (table := holding.held(machine, inner)) is not None and any(
+        hasattr(plain, name) for plain in _PLAIN[type(table)]
+    ):
+        return containers.method(machine, table, name, arguments, node)  # `super().append(loss)`
     if name in _OF_MODULES:
         machine.modules.add(inner)
     special = _METHODS.get(name)
@@ -245,6 +256,15 @@ def _apply(machine: Machine, obj: Obj, method: Method, arguments: Arguments, nod
     return _itself(machine, obj, method, arguments, node)
 
 
+def _set_attribute(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    """`super().__setattr__(name, value)`"""
+    name = arguments.first.constant()
+    if len(arguments.positional) == 2:
+        key = name if isinstance(name, str) else classes.ANY
+        storing.put(machine, core(obj), key, machine.tainted(arguments.positional[1]), node)
+    return None
+
+
 def _subclasses(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value | None:
     return classes.subclasses(machine, obj, node) if isinstance(obj, Class) else None
 
@@ -269,6 +289,10 @@ def _entry(machine: Machine, receiver: Value, obj: Method, arguments: Arguments)
         return NOTHING
     entry = machine.made(Method, obj.site, obj, name, receiver=receiver, name=name)
     return join(Value(entry.alone), default)
+
+
+#: What has the methods that a class derived from a list or a dictionary has by itself.
+_PLAIN: dict[type[Obj], tuple[type, ...]] = {Sequence: (list, collections.deque, set), Mapping: (dict,)}
 
 
 def _own_method(machine: Machine, wrapped: Obj, name: str) -> Bound | None:
@@ -349,6 +373,7 @@ _METHODS: dict[str, Callable[[Machine, Obj, Method, Arguments, cst.CSTNode], Val
     python.PARSED_IN_PAIRS: _in_pairs,
     python.TUPLE_AS_DICTIONARY: _as_dictionary,
     "__iter__": _iterator,
+    "__setattr__": _set_attribute,
     "__new__": _new,
     "__subclasses__": _subclasses,
     "scale": _scaled,

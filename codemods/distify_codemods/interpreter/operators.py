@@ -10,7 +10,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import anything, files, forms, holding, rows, scales, ways
+from distify_codemods.interpreter import anything, files, forms, holding, rows, scales, special, ways
 from distify_codemods.libraries import spelling, torch_nn, torch_optim
 from distify_codemods.objects import Bound, Class, External, Function, Instance, Mapping, Sequence, Setting, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
@@ -28,6 +28,8 @@ _FIGURES = frozenset({Scale.MEAN, Scale.SUM, Scale.WEIGHTED, Scale.COUPLED})
 
 def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
     left, right = machine.evaluate(node.left), machine.evaluate(node.right)
+    if (own := special.operated(machine, node.operator, left, right, node)) is not None:
+        return own
     value = scales.binary(type(node.operator).__name__, left, right)
     tables = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Mapping)]
     if tables and isinstance(node.operator, cst.BitOr):
@@ -92,6 +94,9 @@ def _is_a_test(machine: Machine, node: cst.CSTNode) -> bool:
 def comparison(machine: Machine, node: cst.Comparison) -> Value:
     values = [machine.evaluate(node.left)]
     values += [machine.evaluate(target.comparator) for target in node.comparisons]
+    operator = node.comparisons[0].operator
+    if len(values) == 2 and (own := special.operated(machine, operator, values[0], values[1], node)) is not None:
+        return own
     known = _compared(node.comparisons[0].operator, *values) if len(values) == 2 else None
     if known is not None:
         return machine.literal(node, known)

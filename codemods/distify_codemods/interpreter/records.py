@@ -32,11 +32,7 @@ def fill(machine: Machine, obj: Instance, cls: Class, arguments: Arguments, node
     after = cls.member("__post_init__")
     for function in after.objs if after is not None else ():
         machine.call_object(function, Arguments([Value(obj.alone)]), node)
-    table = holding.held(machine, obj)
-    if table is not None:
-        holding.update(machine, table, join(*positional))
-        for name, value in named.items():
-            machine.keep(table.items, name, value, table)
+    holding.begin(machine, obj, arguments)
 
 
 def _default(machine: Machine, cls: Class, name: str) -> Value | None:

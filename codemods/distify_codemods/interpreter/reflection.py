@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -18,12 +19,15 @@ from distify_codemods.interpreter import (
     classes,
     collated,
     containers,
+    elsewhere,
     imports,
     records,
     settings,
+    special,
+    storing,
 )
 from distify_codemods.libraries import python
-from distify_codemods.objects import Arguments, Class, External, Function, Instance, Local, Mapping
+from distify_codemods.objects import Arguments, Class, External, Function, Instance, Local, Mapping, Sequence
 from distify_codemods.ordered import InOrder, Ordered
 from distify_codemods.values import NOTHING, Value, join, sources_of
 
@@ -43,7 +47,7 @@ def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
         own = attributes.tensor_attribute(machine, holder, name, node)
         return own if collated.has_always(holder, name) else join(own, *default)
     found = [_named(machine, obj, name, holder) for obj in objs]
-    value = join(*found)
+    value = elsewhere.joined(machine, name, join(*found)) if isinstance(name, str) else join(*found)
     if value.objs or not default:
         return value
     return default[0] if _lack(objs, name) else replace(join(default[0], value), open=True)
@@ -78,11 +82,18 @@ def _setattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
     if len(arguments.positional) == 3:
         holder, name, value = arguments.positional
         known = name.constant()
-        for obj in holder.objs:
-            inner = core(obj)
-            if isinstance(inner, (Instance, External, Class)):
-                key = known if isinstance(known, str) else classes.ANY
-                classes.store(machine, inner, key, machine.tainted(value), node)
+        key = known if isinstance(known, str) else classes.ANY
+        storing.set_attribute(machine, holder, key, machine.tainted(value), node)
+    return NOTHING
+
+
+def _set_plainly(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`object.__setattr__(self, name, value)`, past what a class has for it."""
+    if len(arguments.positional) == 3:
+        holder, name, value = arguments.positional
+        known = name.constant()
+        for obj in map(core, holder.objs):
+            storing.put(machine, obj, known if isinstance(known, str) else classes.ANY, machine.tainted(value), node)
     return NOTHING
 
 
@@ -182,14 +193,26 @@ def _copy_of(machine: Machine, obj: Obj, node: cst.CSTNode, around: dict[Obj, Ob
     return known
 
 
+def _as_method(name: str, machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    """`operator.setitem(table, key, value)`"""
+    given = Arguments(arguments.positional[1:])
+    found = [special.called(machine, obj, name, given.positional, node) for obj in arguments.first.objs]
+    for obj in arguments.first.objs:
+        if isinstance(obj, (Sequence, Mapping)):
+            found.append(containers.method(machine, obj, name, given, node))
+    return join(*found) if found else None
+
+
 _BUILTINS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] = {
     "getattr": _getattr, "setattr": _setattr, "vars": _vars, "globals": _globals, "locals": _locals, "eval": _eval,
     "exec": _exec,
     "type": _type, "property": _property, "slice": _slice,
     "super": lambda machine, arguments, node: classes.parent(machine, arguments, node),
 }  # fmt: skip
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] = {
     **{f"builtins.{name}": function for name, function in _BUILTINS.items()},
+    python.SETS_PLAINLY: _set_plainly,
+    **{one: partial(_as_method, name) for one, name in python.AS_METHODS.items()},
     python.IMPORT_MODULE: by_name.import_module,
     python.IMPORT: by_name.dunder_import,
     python.NAMED_TUPLE: lambda machine, arguments, node: records.named_tuple(machine, arguments, node),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from distify_codemods.origins import Verdict
@@ -12,6 +13,8 @@ S = Scale
 _ADDITIVE = {"Add", "Subtract"}
 #: Numbers that were made from all samples of a batch.
 _OF_ALL = frozenset({S.MEAN, S.SUM, S.WEIGHTED})
+#: What a rank's part of the batch makes another number of.
+_NUMBERS = _OF_ALL | {S.COUPLED, S.SLOPES, S.UNKNOWN}
 _BITWISE = {"BitAnd", "BitOr", "BitXor"}
 _COMPARISONS = {"Equal", "NotEqual", "LessThan", "LessThanEqual", "GreaterThan", "GreaterThanEqual"}
 
@@ -116,6 +119,15 @@ def elementwise(*scales: Scale, nonlinear_is_fine: bool = False) -> Scale:
     if kinds & PER_SAMPLE and kinds & {S.MEAN, S.SUM}:
         return S.COUPLED  # each sample meets a number made from all of them
     return S.UNKNOWN
+
+
+def set_by(value: Value, settings: Iterable[Value]) -> Value:
+    """What a function makes of a batch that is told a number of the batch, too: an `alpha`, a margin, a smoothing."""
+    told = [one for one in settings if one.sources and one.scale in _NUMBERS]
+    if not told:
+        return value
+    sources = value.sources.union(*(one.sources for one in told))
+    return replace(value, scale=S.COUPLED, sources=sources)
 
 
 def matrix_product(left: Scale, right: Scale, dims: int) -> Scale:

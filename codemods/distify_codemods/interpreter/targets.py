@@ -24,19 +24,18 @@ from distify_codemods.interpreter import (
     scales,
     search_path,
     single_rows,
+    special,
     state,
+    storing,
     subscripts,
     tensors,
     ways,
 )
 from distify_codemods.libraries import torch_data
 from distify_codemods.objects import (
-    Arguments,
-    Bound,
     Class,
     External,
     Instance,
-    Local,
     Mapping,
     Parameters,
     Sequence,
@@ -70,13 +69,10 @@ def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
         machine.event(
             Kind.STORE, target, name=target.attr.value, receiver=receiver, receiver_node=target.value, value=value
         )
-        for obj in receiver.objs:
-            holder = core(obj)
-            if isinstance(holder, Local) and holder.target is not None:
-                machine.keep(machine.module_frame(holder.target).env, target.attr.value, value)
-            elif isinstance(holder, (Instance, External, Class)):
+        for holder in map(core, receiver.objs):
+            if isinstance(holder, (Instance, External, Class)):
                 other_names.keep(machine, holder, target)
-                classes.store(machine, holder, target.attr.value, value, target)
+        storing.set_attribute(machine, receiver, target.attr.value, value, target)
     elif isinstance(target, cst.Subscript):
         _assign_item(machine, target, value)
 
@@ -113,7 +109,7 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
         holding.relate(machine, target.value, receiver, value)  # where a loop goes through samples, each has its own
     for one in receiver.objs:
         modules.put(machine, one, value)
-        _call_own(machine, one, "__setitem__", [key, value], target)
+        special.called(machine, one, "__setitem__", [key, value], target)
     if isinstance(target.value, cst.Name) and tensors.with_ignored(receiver, [value]) is not receiver:
         machine.bind(target.value.value, receiver.adding([IGNORED]))
     if any(isinstance(element.slice, cst.Slice) for element in target.slice):
@@ -131,13 +127,6 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
             holding.append(machine, obj, ways.chosen(holding.any_item(value) if one_by_one else value, key))
     if machine.tracing and not receiver.objs and isinstance(target.value, cst.Name):
         machine.bind(target.value.value, graph.stored(receiver, value))
-
-
-def _call_own(machine: Machine, obj: Obj, name: str, given: list[Value], node: cst.CSTNode) -> Value:
-    """What a special method of the script's own returns; nothing where a class has none."""
-    method = machine.attribute(obj, name) if isinstance(obj, Instance) else NOTHING
-    own = method.of(one for one in method.objs if isinstance(one, Bound))
-    return machine.call(own, Arguments(given), node) if own.objs else NOTHING
 
 
 def counted(machine: Machine, target: cst.BaseExpression, value: Value, node: cst.Assign) -> Value:
@@ -164,7 +153,7 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     operand = machine.evaluate(node.value)
     search_path.grown(machine, current, operand, node)
     operator = type(node.operator).__name__.replace("Assign", "")
-    own = [_call_own(machine, obj, f"__i{operator.lower()}__", [operand], node) for obj in current.objs]
+    own = [special.in_place(machine, node.operator, obj, operand, node) for obj in current.objs]
     forms.resized(machine, current, operand if operator == "Add" else forms.by_chance(operand))
     for obj in current.objs:
         if isinstance(obj, Sequence):

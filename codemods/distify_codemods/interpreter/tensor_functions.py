@@ -70,6 +70,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         value = Value(scale=scales.elementwise(*(one.scale for one in given)), sources=sources_of(given))
     else:
         value = _of_the_first(machine, name, arguments, node).adding(sizes.listed(machine, name, arguments))
+    value = tensors.set_by(value, arguments)
     value = tensors.with_ignored(cuts.of_pieces(machine, last, value, arguments, node), arguments.all())
     return value.adding([CHANCE]) if last in _RANDOM and name.startswith("torch.") else value
 

@@ -78,6 +78,11 @@ def method(machine: Machine, tensor: Value, name: str, arguments: Arguments, nod
     return whole.regrouped(machine, name.rstrip("_"), tensor, arguments, value, node)
 
 
+def set_by(value: Value, arguments: Arguments) -> Value:
+    """What a function of tensors makes, by numbers that it is told: `torch.add(a, b, alpha=-weight)`."""
+    return scales.set_by(value, [one for word, one in arguments.keywords.items() if word in torch_tensors.SETTINGS])
+
+
 def _is_given_another(arguments: Arguments) -> bool:
     """Whether `torch.max(a, b)` has two tensors: of what may be a number, that is the dimension to go along."""
     if "other" in arguments.keywords:

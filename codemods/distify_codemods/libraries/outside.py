@@ -86,6 +86,11 @@ _OF_THE_MACHINE = (
     "torch.cuda.memory_reserved", "torch.cuda.max_memory_reserved", "torch.cuda.mem_get_info",
     "torch.cuda.memory_stats", "torch.cuda.utilization", "torch.cuda.temperature", "tracemalloc.",
 )  # fmt: skip
+#: They stop for a person at a terminal.
+DEBUGGERS = (
+    "builtins.breakpoint", "pdb.set_trace", "ipdb.set_trace", "pudb.set_trace", "IPython.embed", "code.interact",
+    "IPython.core.debugger.set_trace", "pdb.post_mortem", "ipdb.post_mortem",
+)  # fmt: skip
 #: What ends or stops processes of the machine, or sends them a signal: functions, and methods of what others find.
 SIGNALS = ("os.kill", "os.killpg", "signal.pidfd_send_signal")
 _FINDS_PROCESSES = "psutil."

@@ -34,6 +34,8 @@ OF_NOTEBOOKS = ("get_ipython", "display", "In", "Out", "_")
 KIND_OF = "builtins.isinstance"
 LISTS = frozenset({"builtins.tuple", "builtins.list"})
 DICTIONARY = "builtins.dict"
+#: Bases of classes whose objects are lists, whatever else they are.
+LIST_BASES = ("builtins.list", "builtins.set", QUEUE, "collections.UserList", "typing.List", "typing.Deque")
 DICTIONARIES = (DICTIONARY, "collections.OrderedDict", "collections.defaultdict", "collections.UserDict")
 CONTAINERS = frozenset(
     {"builtins.set", "builtins.frozenset", *LISTS, *DICTIONARIES}
@@ -43,6 +45,10 @@ CONTAINERS = frozenset(
         for name in ("Sequence", "Mapping")
     }
 )
+#: Under such a name they have the list or dictionary that they are; `queue.Queue` has one, too.
+USERS, WRAPPED = ("collections.UserList", "collections.UserDict"), ("data", "queue")
+#: Functions that do what a method of what they are given first does.
+AS_METHODS = {f"operator.{name}": f"__{name}__" for name in ("setitem", "iadd")} | {"operator.iconcat": "__iadd__"}
 #: What makes a list, a dictionary or a set that nobody else has.
 NEW_CONTAINERS = frozenset({"builtins.list", "builtins.set", *DICTIONARIES, QUEUE, COUNTER})
 NAMED_TUPLE = "collections.namedtuple"
@@ -115,6 +121,8 @@ LEAST = "builtins.min"
 DEEP_COPY = "copy.deepcopy"
 COPIES = (DEEP_COPY, "copy.copy")
 #: The fields of an object by their names, those of objects within too; the method of a named tuple.
+#: What gives all attributes of an object at once: an attribute, and functions; and what sets one past its class.
+FIELDS, AS_FIELDS, SETS_PLAINLY = "__dict__", "builtins.vars", "builtins.object.__setattr__"
 AS_DICTIONARY = ("dataclasses.asdict", "attr.asdict", "attrs.asdict")
 TUPLE_AS_DICTIONARY = "_asdict"
 #: The environment of a process, and what sets and reads it.

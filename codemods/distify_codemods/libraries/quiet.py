@@ -7,7 +7,7 @@ from functools import cache
 from distify_codemods.libraries import computing, downloads, effects, outside, seeding, standard
 
 _LIBRARIES = (
-    *computing.LIBRARIES, *effects.KNOWN,
+    *computing.LIBRARIES, *effects.KNOWN, *outside.DEBUGGERS,
     "adabelief_pytorch.", "albumentations.", "altair.", "apex.", "attr.", "attrs.", "bitsandbytes.", "bokeh.",
     "colorama.", "configargparse.", "cupy.", "datasets.", "dateutil.", "dgl.", "distify_runtime.", "docopt.", "dotenv.",
     "efficientnet_pytorch.", "ema_pytorch.", "evaluate.", "faiss.", "functorch.", "fvcore.", "gensim.", "graphviz.",

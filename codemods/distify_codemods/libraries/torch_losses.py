@@ -45,6 +45,11 @@ CLASSES = {
     )
 }
 FUNCTIONS = {loss.function: loss for loss in CLASSES.values()}
+#: What is compared, under the names that the functions have for it.
+TENSORS = frozenset(
+    """input target input1 input2 x1 x2 anchor positive negative var log_probs targets input_lengths
+    target_lengths""".split()
+)
 #: Without a reduction these have an entry for each entry of what they compare.
 BY_ENTRY = frozenset(
     "l1_loss mse_loss smooth_l1_loss huber_loss soft_margin_loss poisson_nll_loss kl_div binary_cross_entropy "

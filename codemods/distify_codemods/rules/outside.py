@@ -53,11 +53,23 @@ def run(context: Context) -> None:
             _write(context, one)
     found = _by_each(context) or found
     found = _on_processes(context) or found
+    found = _debuggers(context) or found
     found = _unknown(context) or found
     if not found:
         told = _told_elsewhere(context)
         but = f", but by what {' and '.join(told)} name{'s' if len(told) == 1 else ''}" if told else ""
         context.not_needed(f"nobody outside of the process is asked, and nothing is sent{but}{claims.unless(facts)}")
+
+
+def _debuggers(context: Context) -> bool:
+    """Says of each once that nobody sits at the terminal of a rank."""
+    found = {event.node: event for event in context.facts.calls(*outside.DEBUGGERS)}
+    for event in found.values():
+        context.advice(
+            f"`{brief(event.node)}` stops for a person at a terminal, which ranks do not have: a run that comes here "
+            "ends with an error; take it out, or look in one process", event.module, event.node,
+        )  # fmt: skip
+    return bool(found)
 
 
 def _by_each(context: Context) -> bool:

@@ -1,5 +1,5 @@
 """What a pass may change outside of its modules: lists that a hook fills, an object that forward gives its numbers, a
-generator of random numbers.
+tensor that is counted into, a generator of random numbers.
 
 Looked for from the model: through attributes, closures of hooks, and the global variables that its methods name.
 """
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from distify_runtime.shared.comparing import Left
@@ -25,12 +26,13 @@ from distify_runtime.shared.streams import rewinding
 
 _MOST = 2000  # objects that are looked at
 _MOST_ITEMS = 1000  # of a container: longer ones are data
+_MOST_ENTRIES = 2**20  # of a tensor, by the same token
 _DEEPEST = 2  # containers in containers
 _CONTAINERS = (list, dict, set, deque)
 _OF_TORCH = frozenset(vars(nn.Module()))
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _NUMBERS = (int, float, complex)
-_PLAIN = (Tensor, str, bytes, *_NUMBERS, type(None), type, types.ModuleType, types.BuiltinFunctionType)
+_PLAIN = (str, bytes, *_NUMBERS, type(None), type, types.ModuleType, types.BuiltinFunctionType)
 #: How far apart, as a share of their size, numbers may be that are computed in another order.
 _ROUNDING = 1e-3
 
@@ -56,7 +58,7 @@ class Surroundings:
         self._held = list(_reached(model))
 
     def numbers(self) -> dict[str, Any]:
-        """Those that are there now, by where they are, as a script would write it."""
+        """Those that are there now, by where they are, as a script would write it; of a tensor one, by all entries."""
         return {_joined(held, key): one for held in self._held for key, one in _numbers(_content(held.holder))}
 
     def filled_with(self, outputs: Sequence[Tensor]) -> list[Left]:
@@ -64,7 +66,7 @@ class Surroundings:
         memory = {storage_of(one) for one in outputs} - {0}
         found: list[Left] = []
         for held in self._held:
-            if held.rewind or isinstance(held.holder, nn.Module | types.CellType):
+            if held.rewind or isinstance(held.holder, nn.Module | types.CellType | Tensor):
                 continue  # what a module has as an attribute is an output by another way
             before = {id(one) for _, one in _items(held.before)}
             new = ((key, one) for key, one in _items(_content(held.holder)) if id(one) not in before)
@@ -89,13 +91,16 @@ class Surroundings:
                     held.holder.cell_contents = held.before
             elif type(held.holder) in _CONTAINERS:
                 refill(held.holder, held.before)
+            elif isinstance(held.holder, Tensor):
+                if not torch.equal(held.holder, held.before):  # else a graph may still need it as it was
+                    held.holder.copy_(held.before)
             elif not isinstance(held.holder, nn.Module):  # whose attributes `State` puts back
                 refill(vars(held.holder), held.before)
 
 
 def _joined(held: _Held, key: str) -> str:
     """`history[0]`, `holder.total`: as a script writes it."""
-    if type(held.holder) in _CONTAINERS or isinstance(held.holder, types.CellType):
+    if type(held.holder) in _CONTAINERS or isinstance(held.holder, types.CellType | Tensor):
         return held.name + key
     attribute, _, rest = key[2:].partition("']")
     return f"{held.name}.{attribute}{rest}"
@@ -122,10 +127,18 @@ def _numbers(content: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """The numbers in a container, also in what has been put into it in one piece: `history.append((step, loss))`."""
     if isinstance(content, _NUMBERS):
         yield "", content
+    elif isinstance(content, Tensor) and not depth:
+        yield "", _by_all_entries(content)
     elif depth <= _DEEPEST and isinstance(content, dict | list | tuple | deque):
         named = content.items() if isinstance(content, dict) else enumerate(content)
         for name, one in named:
             yield from ((f"[{name!r}]{rest}", number) for rest, number in _numbers(one, depth + 1))
+
+
+def _by_all_entries(tensor: Tensor) -> float:
+    """A number that another one in any place makes another."""
+    entries = tensor.flatten().abs().double().nan_to_num()
+    return float(entries @ torch.linspace(1, 2, len(entries), dtype=entries.dtype, device=entries.device))
 
 
 def sizes(model: nn.Module, whole: dict[str, Any], everyone: Sequence[dict[str, Any]], counts: Sequence[int]) -> Sizes:
@@ -157,11 +170,16 @@ def _reached(model: nn.Module) -> Iterator[_Held]:
     top = type(model).__name__
     left = deque((f"{top}.{name}".rstrip("."), module) for name, module in model.named_modules())
     met: dict[int, Any] = {}  # which keeps them: identities of what is gone are given out again
+    own = {storage_of(one) for one in (*model.parameters(), *model.buffers())}
     while left and len(met) < _MOST:
         name, value = left.popleft()
         if id(value) in met or isinstance(value, _PLAIN):
             continue
         met[id(value)] = value
+        if isinstance(value, Tensor):
+            if _may_be_written(value) and storage_of(value) not in own:
+                yield _Held(name, value, value.clone())
+            continue
         if type(value) in _CONTAINERS and len(value) > _MOST_ITEMS:
             continue
         if rewind := rewinding(value):
@@ -172,10 +190,16 @@ def _reached(model: nn.Module) -> Iterator[_Held]:
         left.extend((name + step, one) for step, one in _within(value))
 
 
+def _may_be_written(tensor: Tensor) -> bool:
+    """Whether a pass may write into it, by a hook, and nobody else keeps it as it was."""
+    plain = type(tensor) is Tensor and tensor.layout is torch.strided and not tensor.is_meta
+    return plain and not tensor.requires_grad and not tensor.is_inference() and 0 < tensor.numel() <= _MOST_ENTRIES
+
+
 def _content(value: Any) -> Any:
     if isinstance(value, types.CellType):
         return value.cell_contents if _is_filled(value) else None
-    if type(value) in _CONTAINERS:
+    if type(value) in _CONTAINERS or isinstance(value, Tensor):
         return value
     if isinstance(value, nn.Module):
         return {name: one for name, one in vars(value).items() if name not in _OF_TORCH}
