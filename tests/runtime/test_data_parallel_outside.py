@@ -20,6 +20,7 @@ class Holder:
 
     def __init__(self) -> None:
         self.hidden, self.total, self.seconds, self.calls = torch.zeros(()), 0.0, 0.0, 0
+        self.active, self.steps = torch.zeros(7), torch.zeros(1)
         self.history: list[Tensor] = []
         self.table: Tensor | None = None
 
@@ -52,6 +53,10 @@ def _add(holder: Holder, hidden: Tensor) -> None:
     holder.total += hidden.detach().mean().item()
 
 
+def _count_active(holder: Holder, hidden: Tensor) -> None:
+    holder.active += (hidden > 0).sum(dim=0)
+
+
 def _append(holder: Holder, hidden: Tensor) -> None:
     holder.history.append(hidden.detach())
 
@@ -62,6 +67,7 @@ LEFT: dict[str, tuple[Callable[[Holder, Tensor], Any], Callable[[Holder], Tensor
     "a metric": (lambda holder, hidden: holder.feed(hidden.detach()), lambda holder: holder.hidden.std()),
     "a mean": (lambda holder, hidden: holder.feed(hidden.detach().mean()), lambda holder: holder.hidden),
     "a number": (_add, lambda holder: torch.tensor(holder.total)),
+    "a tensor that is counted into": (_count_active, lambda holder: holder.active.std()),
     "a list that grows": (_append, lambda holder: torch.cat(holder.history).std() * len(holder.history)),
     "a list, beside what has no memory": (
         lambda holder, hidden: (_append(holder, hidden), torch.vmap(holder.hold)(hidden.detach())),
@@ -103,6 +109,10 @@ def _count(holder: Holder, hidden: Tensor) -> None:
     holder.calls += 1
 
 
+def _count_in_a_tensor(holder: Holder, hidden: Tensor) -> None:
+    holder.steps += 1
+
+
 def _time(holder: Holder, hidden: Tensor) -> None:
     holder.seconds += time.perf_counter()
 
@@ -123,12 +133,12 @@ def _harmless(leave: Callable[[Holder, Tensor], Any]) -> Any:
     for step in range(4):
         net(whole(step).float()).square().mean().backward()
     found = shared_model(net)
-    return found and found.given_up, net.holder.calls
+    return found and found.given_up, net.holder.calls, int(net.holder.steps)
 
 
-@pytest.mark.parametrize("leave", [_count, _time, _tabulate, _local])
+@pytest.mark.parametrize("leave", [_count, _count_in_a_tensor, _time, _tabulate, _local])
 def test_what_does_not_follow_from_the_batch_is_no_reason_not_to_share(leave: Callable[[Holder, Tensor], Any]) -> None:
-    assert on_ranks(_harmless, leave) == [("", 4 * (leave is _count))] * 2
+    assert on_ranks(_harmless, leave) == [("", 4 * (leave is _count), 4 * (leave is _count_in_a_tensor))] * 2
 
 
 class Counting(nn.Module):

@@ -177,9 +177,8 @@ def unknown_call(machine: Machine, callee: Value, arguments: Arguments, node: cs
 def call_external_object(machine: Machine, obj: External, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`criterion(output, target)`, `net(x)`: an object of a library is called."""
     value = _of_an_object(machine, obj, arguments, node)
-    if obj.name.startswith(torch_nn.OWN) and obj.name not in torch_nn.CONTAINERS and obj.attributes:
-        return scales.set_by(value, obj.attributes.values())  # `activation.negative_slope = ...`
-    return value
+    told = [one for name, one in obj.attributes.items() if name in torch_tensors.SETTINGS]
+    return scales.set_by(value, told)  # `activation.negative_slope = ...`
 
 
 def _of_an_object(machine: Machine, obj: External, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -18,9 +18,10 @@ NEW_METHODS = frozenset("new_zeros new_ones new_full new_empty new_tensor clone"
 SAME_OR_COPIED = frozenset(
     "float double half bfloat16 long int short byte bool to type type_as cuda cpu contiguous requires_grad_".split()
 )
-#: Numbers that functions and methods of tensors are told, under these names.
+#: Numbers that functions and methods of tensors are told, under these names, and that modules have as attributes.
 SETTINGS = frozenset(
-    "alpha beta value lambd negative_slope p q eps margin delta threshold min max tau temperature gamma scale".split()
+    """alpha beta value lambd negative_slope p q eps margin delta threshold min max tau temperature gamma scale
+    label_smoothing""".split()
 )
 _COMPUTING = ("torch.", "numpy.", "math.")
 #: Of those, what deals out samples, or reads what may be anything.
