@@ -220,6 +220,8 @@ BETWEEN = "for once in range(1):\n    shown = model(torch.zeros(4, 4))"
         "rows = collections.deque(); rows.appendleft(out); out = rows[0]",
         "rows = torch.zeros(len(x), 2).float().to(x.device); rows[:, 0::2] = out[:, 1:]; out = out + rows",
         "rows = torch.zeros_like(out); rows[:, 0] = out[:, 1]; out = out + rows",
+        "out = out + torch.zeros(out.size()).scatter_(1, x[:, :1].long().clamp(0, 1), 1.0)",
+        "shown = self.table.clone().add_(out.size(1)); out = out + shown",
         "size = torch.zeros(2).to(x.device); size += out.size(1); out = out + size",
         "shown = self.table.clone(); shown += out.size(1); out = out + shown",
         "out = out.relu(); out += self.table; torch.relu_(out); out.mul_(2)",
@@ -244,6 +246,8 @@ def test_what_a_call_makes_is_gone_with_it_wherever_the_model_is_called(line: st
         ("rows = self.table.float() if self.training else self.table", "rows[:] = out.detach().mean(0)"),
         ("rows = getattr(self, 'table')", "rows.view(-1).lerp_(out.detach().mean(0), 0.1)"),
         ("rows = self.running", "torch.Tensor.add_(rows, out.detach().mean())"),
+        ("rows = self.table", "rows.chunk(2)[0].lerp_(out.detach().mean(), 0.1)"),
+        ("rows = self.table", "torch.narrow(rows, 0, 0, 1).add_(out.detach().mean())"),
         ("rows = self.running.detach(); rows *= 0.9", "rows += out.detach().mean()"),
     ],
 )

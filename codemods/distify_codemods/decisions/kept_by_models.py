@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Const
+from distify_codemods.allocation import Const, Ref
 from distify_codemods.decisions import made_anew
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.of_before import (
@@ -156,10 +156,26 @@ def _changed_in_place(facts: Facts) -> Iterator[_Write]:
         if event.name.endswith("_") and not event.name.startswith("_"):
             plain = node.args[0].value if node.args and not node.args[0].star else None
             changed = event.receiver_node if event.kind is Kind.METHOD else plain
-        held = next((one for one in tree.inwards(changed) if _is_place(event.module, one)), None)
+        held = next((one for one in _of_one_memory(facts, changed) if _is_place(event.module, one)), None)
         given = any(facts.shares_of_training(value) for value in event.arguments.all())
         if held is not None and given and facts.value(held).scale not in PER_SAMPLE:
             yield _Write(event.module, node, held, held, True)
+
+
+def _of_one_memory(facts: Facts, node: cst.BaseExpression | None) -> Iterator[cst.BaseExpression]:
+    """What may be changed where `node` is: `self.mean` of `self.mean.chunk(2)[0]`; not what a call has just made."""
+    while node is not None:
+        yield node
+        if isinstance(node, cst.Call):
+            names = [obj.name for obj in facts.value(node.func).objs if isinstance(obj, Ref)]
+            if any(torch_tensors.makes_by_sizes(name) or torch_tensors.makes_like(name) for name in names):
+                return
+            method = node.func if isinstance(node.func, cst.Attribute) and not names else None
+            if method is not None and method.attr.value in torch_tensors.NEW_METHODS:
+                return
+            node = method.value if method is not None else node.args[0].value if node.args else None
+        else:
+            node = node.value if isinstance(node, (cst.Attribute, cst.Subscript)) else None
 
 
 def _by_functions(facts: Facts) -> Iterator[_Write]:
