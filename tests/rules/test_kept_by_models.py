@@ -221,7 +221,7 @@ BETWEEN = "for once in range(1):\n    shown = model(torch.zeros(4, 4))"
         "rows = torch.zeros(len(x), 2).float().to(x.device); rows[:, 0::2] = out[:, 1:]; out = out + rows",
         "rows = torch.zeros_like(out); rows[:, 0] = out[:, 1]; out = out + rows",
         "out = out + torch.zeros(out.size()).scatter_(1, x[:, :1].long().clamp(0, 1), 1.0)",
-        "shown = self.table.clone().add_(out.size(1)); out = out + shown",
+        "out = out + torch.zeros_like(out).add_(out.detach())",
         "size = torch.zeros(2).to(x.device); size += out.size(1); out = out + size",
         "shown = self.table.clone(); shown += out.size(1); out = out + shown",
         "out = out.relu(); out += self.table; torch.relu_(out); out.mul_(2)",
