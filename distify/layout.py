@@ -38,6 +38,15 @@ def is_up_to_date(write: Write) -> bool:
     return os.path.isfile(write.path) and os.access(write.path, os.R_OK) and content(write.path) == write.data
 
 
+def said_if_stale(path: str) -> str:
+    """What to say of a conversion whose original, beside it, has been written since; of any other script, nothing."""
+    for original in (path.removesuffix(_TWIN) + ending for ending in (".py", ".ipynb") if path.endswith(_TWIN)):
+        if os.path.isfile(original) and os.path.getmtime(original) > os.path.getmtime(path):
+            shown = os.path.relpath(original)
+            return f"{shown} has changed since {os.path.relpath(path)} was made of it: `distify convert {shown}` anew"
+    return ""
+
+
 def beside(conversion: Conversion, script: str, force: bool) -> Layout:
     """Each converted file under its new name; the entry's is `script`."""
     writes = tuple(Write(file.target, file.after, mode_of=file.path, force=force) for file in conversion.files)

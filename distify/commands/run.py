@@ -16,6 +16,7 @@ from distify.commands.run_options import Options, run_options
 from distify.errors import DistifyError, ExitCode
 from distify.given import given_options
 from distify.hidden import check_libraries
+from distify.layout import said_if_stale
 from distify.room import check_room
 from distify.terminal import ask, can_ask, say
 
@@ -94,6 +95,8 @@ def configured(ctx: click.Context, script: str, args: tuple[str, ...], options: 
 
     path = launcher.find_module(script) if options.module else launcher.find_script(script)
     if path is not None:
+        if stale := said_if_stale(str(path)):
+            say(f"distify: {stale}")
         check_libraries(os.getcwd() if options.module else os.path.dirname(script), path.read_bytes())
     engine = engine_of(ctx, script, path, options.launcher)
     nodes = launcher.nodes_of(options.nnodes, options.node_rank, options.rdzv_endpoint)

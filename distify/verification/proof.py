@@ -15,6 +15,7 @@ from distify_runtime.launch import gpu_count, own_random_of, uses_horovod
 
 from distify.errors import DistifyError
 from distify.horovod import check_installed
+from distify.layout import said_if_stale
 from distify.terminal import say
 from distify.verification.comparing import run_and_compare
 from distify.verification.copies import make_copies, project_of
@@ -110,7 +111,7 @@ def _report(
     if horovod:
         check_installed()
     done = run_and_compare(pair, plan, (base, dist), folder, horovod)
-    notes = list(done.notes)
+    notes = [one for one in (said_if_stale(pair.converted), *done.notes) if one]
     if done.original.filled:
         sizes = ", ".join(map(str, dict.fromkeys(done.original.filled)))
         notes.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import threading
@@ -170,3 +171,21 @@ def test_what_cannot_be_followed_is_one_line(distify: CommandLine, words: tuple[
     assert (ended.code, text(ended), ended.err.count("\n")) == (2, "", 1)
     assert message in ended.err
     assert not Path("logs").exists()
+
+
+STALE = "distify: train.py has changed since train_dist.py was made of it: `distify convert train.py` anew\n"
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(9, STALE), (-9, "")])
+def test_a_conversion_that_is_older_than_its_script_is_told(seconds: int, told: str, distify: CommandLine) -> None:
+    Path("train.py").write_text("")
+    Path("train_dist.py").write_text(CONVERTED)
+    when = Path("train_dist.py").stat().st_mtime + seconds
+    os.utime("train.py", (when, when))
+    ended = distify("run", "-np", "2", "--dry-run", "train_dist.py", python=(), CUDA_VISIBLE_DEVICES="")
+    assert (ended.code, ended.err.startswith("distify: train.py")) == (0, bool(told))
+    assert told in ended.err
+
+
+def test_a_script_that_nothing_was_made_of_is_not_old(distify: CommandLine) -> None:
+    assert "has changed" not in run(distify, "").err

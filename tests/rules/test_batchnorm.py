@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Options
 
 from tests.rules.scripts import (
     IMPORTS,
@@ -232,3 +233,9 @@ def test_what_a_setting_names_may_be_one() -> None:
     imports = f"import hydra\nimport json\n{IMPORTS}"
     model = 'model = hydra.utils.instantiate(json.load(open("a.json")))\n'
     assert SYNC in converted(script(imports=imports, model=model))
+
+
+def test_what_a_base_that_is_not_known_has_is_not_seen() -> None:
+    model = "class Net(Base):\n    def forward(self, x):\n        return self.body(x)\n\n\nmodel = Net(4, 1)\n"
+    before = script(imports=f"{IMPORTS}from elsewhere import Base\n", model=model)
+    assert f"{SYNC}{WRAP}" in converted(before, Options(strategy="sharded"))

@@ -23,10 +23,10 @@ SHARED = Options(strategy="shared")
 #: The rules that say something of all calls, of this script.
 OF_ALL_CALLS = {
     "DEVICE01", "DATA03", "BATCH01", "GRAD01", "ACCUM01", "GRAD02", "OLD02", "EVAL01", "DECIDE01", "SAVE01", "LOAD01",
-    "OUT01", "OUT02", "OUT03", "OUT04", "OUT05", "PATH01", "MEET01", "OTHER01",
+    "MODEL02", "OUT01", "OUT02", "OUT03", "OUT04", "OUT05", "PATH01", "MEET01", "OTHER01",
 }  # fmt: skip
 #: Where forward passes are shared, these are not needed whatever is called; random numbers are said to be drawn alike.
-OF_SHARDED_DATA = {"BATCH01", "GRAD01", "ACCUM01", "GRAD02", "EVAL01"}
+OF_SHARDED_DATA = {"BATCH01", "GRAD01", "ACCUM01", "GRAD02", "EVAL01", "MODEL02"}
 
 
 def said(before: str, options: Options, files: dict[str, str] | None = None) -> dict[str, str]:

@@ -17,6 +17,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import contained, core
 from distify_codemods.interpreter.frames import Frame
+from distify_codemods.libraries import python
 from distify_codemods.libraries.devices import is_setting
 from distify_codemods.libraries.torch_nn import BATCHNORMS, may_hold_batchnorm
 from distify_codemods.objects import External, Instance, Method
@@ -208,7 +209,9 @@ def _may_hold_batchnorm(name: str) -> bool:
 def _may_be_batchnorm(part: Obj) -> bool:
     if isinstance(part, Instance):
         kept = (obj for value in part.attributes.values() for obj in contained(value) if isinstance(obj, Method))
-        return bool(part.of and part.of.derives_from(*BATCHNORMS)) or any(map(_is_of_a_library, kept))
+        bases = part.of.libraries if part.of is not None else ()  # what one has that is not seen, its objects have
+        foreign = (one for one in bases if not one.startswith(python.PLAIN_BASES))
+        return any(map(_may_hold_batchnorm, foreign)) or any(map(_is_of_a_library, kept))
     return isinstance(part, External) and _may_hold_batchnorm(part.name)
 
 

@@ -28,7 +28,7 @@ def run(context: Context) -> None:
             _synchronise(context, one, context.backend.sync_batchnorm_in_place(one.target, context.rt(one.module)))
     _own_layers(context)
     if not found:
-        context.not_needed("no BatchNorm layers")
+        context.not_needed_if_known("no BatchNorm layers")
 
 
 def _synchronise(context: Context, one: Wrap | Broadcast, text: str) -> None:
@@ -50,7 +50,7 @@ def _keep_local(context: Context) -> None:
             "keep for evaluation", one.module, one.statement,
         )  # fmt: skip
     if not built:
-        context.not_needed("no BatchNorm layers")
+        context.not_needed_if_known("no BatchNorm layers")
 
 
 def _own_layers(context: Context) -> None:
