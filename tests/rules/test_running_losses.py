@@ -69,6 +69,16 @@ KEEPERS = {
         "class Run(Callback):\n    run = 1.0\n\n    def see(self, loss):\n        self.run = loss\n\n\n",
         "Callback.known[0].run", "[one.see(<kept>) for one in Callback.known]",
     ),
+    "a context variable": (
+        "from contextvars import ContextVar\n\nrun = ContextVar('run', default=1.0)\n", "run.get()", "run.set(<kept>)",
+    ),
+    "an array": ("import array\n\nrun = array.array('d', [1.0])\n", "run[-1]", "run.append(<kept>)"),
+    "something that is not known, as an attribute": (
+        "import elsewhere\n\nrun = elsewhere.Smooth(0.9)\n", "run.value", "run.update(<kept>)",
+    ),
+    "something that is not known, by a method": (
+        "import elsewhere\n\nrun = elsewhere.Smooth(0.9)\n", "run.mean()", "run.add(<kept>)",
+    ),
     "a queue": ("import queue\n\nrun = queue.PriorityQueue()\nrun.put(1.0)\n", "run.queue[0]", "run.put(<kept>)"),
 }  # fmt: skip
 

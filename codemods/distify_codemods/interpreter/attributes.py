@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
-from distify_codemods.interpreter import elsewhere, folders, forms, imports, modules, optimizers, settings, text
+from distify_codemods.interpreter import (
+    elsewhere,
+    folders,
+    foreign,
+    forms,
+    imports,
+    modules,
+    optimizers,
+    settings,
+    text,
+)
 from distify_codemods.libraries import python, torch_data, torch_optim
 from distify_codemods.libraries.forms import OF_A_KIND
 from distify_codemods.objects import (
@@ -134,7 +144,7 @@ def _external_attribute(machine: Machine, obj: External, name: str, receiver: Va
         return kept
     if (path := folders.of_a_path(machine, obj, name, node, receiver.of(obj.alone))) is not None:
         return path
-    return method_of(machine, obj, receiver, name, node)
+    return foreign.with_kept(obj, method_of(machine, obj, receiver, name, node))
 
 
 def _is_dealing(machine: Machine, loader: External) -> bool:

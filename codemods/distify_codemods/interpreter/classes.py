@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -206,6 +207,9 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CS
         else:
             machine.call(initialiser, arguments, node)
             rebinding.settle(machine, one)
+    if cls.derives_from(*python.PLAIN_VALUES):
+        number = join(*arguments.all())
+        return replace(value, scale=number.scale, sources=number.sources)
     return value
 
 

@@ -21,6 +21,7 @@ from distify_codemods.interpreter import (
     evidence,
     files,
     folders,
+    foreign,
     forms,
     graph,
     holding,
@@ -218,7 +219,8 @@ def _of_an_object(
         if isinstance(made, External):
             made.receiver = receiver if made.receiver is None else join(made.receiver, receiver)
         machine.through[made] = machine.through.get(inner, frozenset()) | {node}
-    return value.adding(state.left_in(receiver))
+    foreign.given(machine, inner, arguments)
+    return foreign.with_kept(inner, value.adding(state.left_in(receiver)))
 
 
 def _all_parameters(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -12,6 +12,7 @@ from distify_codemods.events import Kind
 from distify_codemods.inside import core
 from distify_codemods.interpreter import (
     cuts,
+    foreign,
     forms,
     holding,
     imports,
@@ -101,7 +102,7 @@ def _item_of(
         inside = Value(machine.made(External, node, inner, name=f"{inner.name}[]", whole=inner).alone)
     if isinstance(inner, Method) and not receiver.sources:
         inside = _block_of(machine, inner, node)
-    return inside or NOTHING
+    return foreign.with_kept(inner, inside or NOTHING)
 
 
 def _begins_at_the_front(node: cst.Subscript) -> bool:

@@ -34,6 +34,10 @@ OF_NOTEBOOKS = ("get_ipython", "display", "In", "Out", "_")
 KIND_OF = "builtins.isinstance"
 LISTS = frozenset({"builtins.tuple", "builtins.list"})
 DICTIONARY = "builtins.dict"
+#: Bases of classes whose objects are numbers or texts, whatever else they are.
+PLAIN_VALUES = ("builtins.float", "builtins.int", "builtins.complex", "builtins.str")
+#: Objects that keep numbers, and are not followed.
+KEEPS_FIGURES = frozenset({"contextvars.ContextVar", "array.array"})
 #: Bases of classes whose objects are lists, whatever else they are.
 LIST_BASES = ("builtins.list", "builtins.set", QUEUE, "collections.UserList", "typing.List", "typing.Deque")
 DICTIONARIES = (DICTIONARY, "collections.OrderedDict", "collections.defaultdict", "collections.UserDict")
