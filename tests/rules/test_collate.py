@@ -54,6 +54,16 @@ def function(body: str, params: str = "batch") -> str:
         "xs, ys = default_collate(batch)\norder = torch.randperm(len(batch))\nreturn xs + xs[order], ys",
         "xs = torch.stack([x for x, _ in batch])\nxs -= xs.mean(0)\nreturn xs, torch.stack([y for _, y in batch])",
         "xs = torch.stack([x for x, _ in batch])\nreturn xs / xs.max(), torch.stack([y for _, y in batch])",
+        *(
+            f"xs = [list(x) for x, _ in batch]\nlongest = max(len(x) for x in xs)\n{pads}\n"
+            "return torch.tensor(xs), torch.stack([y for _, y in batch])"
+            for pads in (
+                "for x in xs:\n    x += [0] * (longest - len(x))",
+                "for x in xs:\n    x.extend([0] * (longest - len(x)))",
+                "[x.extend([0] * (longest - len(x))) for x in xs]",
+                "def pad(x, size):\n    x += [0] * (size - len(x))\nfor x in xs:\n    pad(x, longest)",
+            )
+        ),
         "return strange.collate(batch)",
         "return batch[0]",
         "while True:\n    return default_collate(batch)",
@@ -97,6 +107,8 @@ def test_nor_in_what_is_no_plain_function(setup: str, given: str) -> None:
         "xs, ys = [], []\nfor x, y in batch:\n    x = x * 2\n    if len(x) > 4:\n        x = x[:4]\n    xs.append(x)\n"
         "    ys.append(y)\nreturn torch.stack(xs), torch.stack(ys)",
         "xs = [row[0] for row in batch]\nys = [row[1] for row in batch]\nreturn [torch.stack(xs), torch.stack(ys)]",
+        "xs = [list(x) for x, _ in batch]\nfor x in xs:\n    x += [0] * (9 - len(x))\n    x.extend(x[:1])\n"
+        "return torch.tensor(xs), torch.stack([y for _, y in batch])",
         "return [torch.stack(one) for one in zip(*batch)]",
         "return default_collate(batch)",
         "xs = torch.cat([x.unsqueeze(0) for x, _ in batch], dim=0)\nreturn xs, torch.stack([y for _, y in batch])",

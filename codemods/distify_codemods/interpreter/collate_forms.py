@@ -88,6 +88,11 @@ def combined(forms: Iterable[Form]) -> Form:
     return OF_ALL if depends else CONST
 
 
+def depends_on_others(form: Form) -> bool:
+    """Whether what is of one sample in it has a form that other samples say."""
+    return form.padded or any(map(depends_on_others, form.items))
+
+
 def either(one: Form, other: Form) -> Form:
     if one == other:
         return one

@@ -17,6 +17,7 @@ from distify_codemods.interpreter import collate_calls as calls
 from distify_codemods.interpreter import collate_names as names
 from distify_codemods.interpreter.collate_forms import (
     CONST,
+    EACH,
     EMPTY,
     OF_ALL,
     SMALL,
@@ -27,6 +28,7 @@ from distify_codemods.interpreter.collate_forms import (
     Unseen,
     columns,
     combined,
+    depends_on_others,
     either,
     gathered,
     items_of,
@@ -87,12 +89,18 @@ class Body:
             before = self.evaluate(node.target)
             if before.kind not in SMALL:
                 raise Unseen
-            self.assign(node.target, combined([before, self.evaluate(node.value)]))
+            self.assign(node.target, self._of_one(combined([before, self.evaluate(node.value)]), before))
         elif isinstance(node, cst.Expr):
             if not self._appends(node.value):
-                self.evaluate(node.value)
+                self._of_one(self.evaluate(node.value))
         elif not isinstance(node, _HARMLESS):
             raise Unseen
+
+    def _of_one(self, made: Form, before: Form = EACH) -> Form:
+        """`one += [0] * (longest - len(one))`, `one.extend(...)`: a sample that a list holds may be another one now."""
+        if before.kind is Kind.EACH and not before.padded and depends_on_others(made):
+            raise Unseen
+        return made
 
     def _not_shared(self, node: cst.BaseExpression) -> Form:
         """What is assigned: a list that is being filled has one name."""
