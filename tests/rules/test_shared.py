@@ -822,3 +822,9 @@ def test_what_a_forward_pass_keeps_in_some_passes_is_of_whole_batches(test: str,
     """The check of the first pass tells nothing of it."""
     before = script(model=KEEPING.replace("{test}", test), loop=f"{LOOP}print(model.past.sum())\n")
     assert ("        rt.compute_whole()\n        h = " in converted(before, options=SHARED)) is whole
+
+
+def test_what_a_constant_turns_off_is_whole_where_it_is_turned_on() -> None:
+    model = KEEPING.replace("self.calls = 0", "self.keeps = False").replace("{test}", "if self.keeps")
+    after = converted(script(model=model, loop=f"{LOOP}print(model.past.sum())\n"), options=SHARED)
+    assert "        h = self.body(x)\n        if self.keeps:\n            rt.compute_whole()\n" in after

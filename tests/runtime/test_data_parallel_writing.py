@@ -6,7 +6,7 @@ import distify_runtime as rt
 import pytest
 import torch
 from distify_runtime.shared.models import shared_model
-from ranks import on_ranks
+from ranks import RankFailed, on_ranks
 from torch import Tensor, nn
 
 
@@ -52,3 +52,27 @@ def test_each_batch_is_written_once_and_whole() -> None:
 
 def test_where_nothing_is_shared_it_does_nothing() -> None:
     rt.compute_whole()
+
+
+class Late(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.calls = nn.Linear(4, 1), 0
+
+    def forward(self, rows: Tensor) -> Tensor:
+        self.calls += 1
+        if self.calls > 4:
+            rt.compute_whole()
+        return self.inner(rows)  # type: ignore[no-any-return]
+
+
+def _late() -> None:
+    model = Late()
+    rt.data_parallel(model)
+    for turn in range(8):
+        model(torch.randn(6, 4, generator=torch.Generator().manual_seed(turn))).square().mean().backward()
+
+
+def test_a_pass_that_says_so_too_late_ends_the_run() -> None:
+    with pytest.raises(RankFailed, match=r"has begun with a part of the batch: let it say `rt.compute_whole\(\)` in its"):
+        on_ranks(_late)

@@ -22,6 +22,9 @@ from distify_codemods.interpreter.frames import Frame
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.settled import is_module
+from distify_codemods.tree import is_docstring
+
+_LINE = cst.SimpleStatementLine
 
 
 @dataclass(frozen=True)
@@ -32,19 +35,31 @@ class WritingPass:
     function: cst.FunctionDef | None  # None: there is no line in which it could say so
     writes: tuple[Module, cst.CSTNode]
     does: str
+    unused: bool = False  # a constant turns off all that does
+
+    def first(self, facts: Facts) -> cst.CSTNode | None:
+        """The line of the function before which it can say so: the first that may come to it."""
+        lines = [line for line in self.function.body.body if not is_docstring(line)] if self.function else []
+        module, node = self.writes
+        around = [*itertools.takewhile(lambda one: one is not self.function, (node, *module.enclosing(node)))]
+        statements = [one for one in reversed(around) if isinstance(one, cst.BaseCompoundStatement | _LINE)]
+        inside = bool(statements) and statements[0] in lines
+        off = [one for one in (statements if inside else lines) if self.unused and one in facts.run.unused]
+        return next(iter((*off, *lines)), None)
 
 
 def writing_passes(facts: Facts) -> list[WritingPass]:
     """Each by its function once."""
     found: dict[cst.CSTNode, WritingPass] = {}
-    for frame, module, node, does in (*_writing(facts), *_keeping_now_and_then(facts)):
+    for frame, module, node, does, unused in (*_writing(facts), *_keeping_now_and_then(facts)):
         plain = isinstance(frame.node, cst.FunctionDef) and isinstance(frame.node.body, cst.IndentedBlock)
         function = frame.node if plain and isinstance(frame.node, cst.FunctionDef) else None
-        found.setdefault(frame.node, WritingPass(frame.module, function, (module, node), does))
+        if frame.node not in found or (found[frame.node].unused and not unused):
+            found[frame.node] = WritingPass(frame.module, function, (module, node), does, unused)
     return list(found.values())
 
 
-_Found = tuple[Frame, Module, cst.CSTNode, str]
+_Found = tuple[Frame, Module, cst.CSTNode, str, bool]
 
 
 def _writing(facts: Facts) -> Iterator[_Found]:
@@ -56,22 +71,24 @@ def _writing(facts: Facts) -> Iterator[_Found]:
     entered = _calls(facts) if inside else set()
     for event in inside:
         if (frame := _pass_around(entered, event)) is not None:
-            yield frame, event.module, event.node, "prints or writes in a forward pass"
+            yield frame, event.module, event.node, "prints or writes in a forward pass", event.unused
 
 
 def _keeping_now_and_then(facts: Facts) -> Iterator[_Found]:
     """Under a test of something else than the mode, or in a function of which it is not seen when it is called."""
     places = {node: module for module, node in kept(facts)}
     functions = {module.function(node) for node, module in places.items()}
-    entered, frames = _calls(facts) if places else set(), dict[cst.CSTNode, Frame]()
+    entered, frames, used = _calls(facts) if places else set(), dict[cst.CSTNode, Frame](), set[cst.CSTNode]()
     for event in facts.run.events if places else ():
         function = event.here.frame.node
-        if function in functions and function not in frames and (frame := _pass_around(entered, event)) is not None:
-            frames[function] = frame
+        if function in functions and (frame := _pass_around(entered, event)) is not None:
+            frames.setdefault(function, frame)
+            used |= {function} if not event.unused else set()
     for node, module in places.items():
         frame = frames.get(module.function(node))
         if frame is not None and (frame.node is not module.function(node) or _is_under_a_test(facts, module, node)):
-            yield frame, module, node, "keeps something in some forward passes"
+            off = node in facts.run.unused or module.function(node) not in used
+            yield frame, module, node, "keeps something in some forward passes", off
 
 
 def _calls(facts: Facts) -> set[cst.CSTNode]:

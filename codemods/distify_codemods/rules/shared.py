@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from distify_codemods import tree
 from distify_codemods.decisions.base import SharedPass
 from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.decisions.one_sample import given_one_sample
@@ -61,12 +60,13 @@ def _whole_where_they_write(context: Context) -> None:
     """Forward passes that print or write see whole batches, and each of them once; so do those that keep something."""
     for one in writing_passes(context.facts):
         does = f"`{brief(one.writes[1])}` {one.does}"
-        if one.function is None or not context.editable(one.module, one.function, does):
+        first = one.first(context.facts)
+        if first is None or one.function is None or not context.editable(one.module, one.function, does):
             context.advice(f"{does}, of rank 0's part of the batch", *one.writes)
             continue
-        first = next(line for line in one.function.body.body if not tree.is_docstring(line))
         why = f"what {one.does} sees whole batches, on every rank; the modules that it calls are shared"
         context.plan(one.module).insert_before(first, f"{context.rt(one.module)}.compute_whole()", CODE, why)
+        does += ", which a constant turns off" * one.unused
         said = f"{does}: computed whole by every rank; the modules that it calls are shared"
         context.applied(said, *one.writes)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from distify_runtime.meeting import by_itself
+from distify_runtime.shared import region
 
 _is_checking = False
 
@@ -33,3 +34,8 @@ def compute_whole() -> None:
     """
     if _is_checking:
         raise Undivided("its forward pass writes or keeps something")
+    if region.current() is not None:
+        raise RuntimeError(
+            "this forward pass writes or keeps something, and has begun with a part of the batch: let it say "
+            "`rt.compute_whole()` in its first line"
+        )
