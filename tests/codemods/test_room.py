@@ -102,3 +102,38 @@ def test_limits_are_put_back() -> None:
     with pytest.raises(SourceError):
         convert(SourceFile("train.py", b"("), none)
     assert (gc.get_threshold(), sys.getrecursionlimit()) == before
+
+
+OVERRIDES = """
+import sys
+
+
+class Part:
+    def __init__(self):
+        self.width = 8
+
+
+class Config:
+    def __init__(self):
+        self.out, self.part = "runs", Part()
+
+
+def overridden(words):
+    config = Config()
+    for word in words:
+        key, value = word.split("=")
+        node = config
+        for step in key.split(".")[:-1]:
+            node = getattr(node, step)
+        last = key.split(".")[-1]
+        setattr(node, last, type(getattr(node, last))(value))
+    return config
+
+
+config = overridden(sys.argv[1:])
+print(config.out.upper())
+"""
+
+
+def test_settings_of_objects_under_names_that_are_not_known_may_hold_themselves() -> None:
+    assert convert(SourceFile("train.py", script(setup=OVERRIDES).encode()), none).outcome is Outcome.CONVERTED

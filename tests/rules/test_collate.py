@@ -64,6 +64,8 @@ def function(body: str, params: str = "batch") -> str:
                 "def pad(x, size):\n    x += [0] * (size - len(x))\nfor x in xs:\n    pad(x, longest)",
             )
         ),
+        "max(batch, key=lambda one: one[1].item())[0].mul_(2)\nxs, ys = zip(*batch)\n"
+        "return torch.stack(xs), torch.stack(ys)",
         "return strange.collate(batch)",
         "return batch[0]",
         "while True:\n    return default_collate(batch)",

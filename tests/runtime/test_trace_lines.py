@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+import torch
 from distify_runtime.trace.compare import Tolerance, compare
-from distify_runtime.trace.traces import Trace, lines_of
+from distify_runtime.trace.traces import Save, Trace, lines_of
 
 
 def run(*lines: str) -> Trace:
@@ -58,3 +61,13 @@ def test_other_numbers_in_lines_of_the_training_are_shown(ours: str, theirs: str
 
 def test_lines_are_told_without_their_colours() -> None:
     assert lines_of("\x1b[1mepoch\x1b[0m 1\n\x1b[38;5;9mloss\x1b[m 0.5\x1b[K") == ["epoch 1", "loss 0.5"]
+
+
+@pytest.mark.parametrize(("imaginary", "differs"), [(0.5, False), (0.0, True)])
+def test_complex_numbers_of_a_checkpoint_are_compared_with_their_imaginary_parts(
+    imaginary: float, differs: bool
+) -> None:
+    saved = [Save("m.pt", {"w": torch.full((3,), complex(1.0, part))}) for part in (0.5, imaginary)]
+    original, ours = (replace(run(), saves=[one]) for one in saved)
+    [found] = [one for one in compare(original, [ours, run()], Tolerance(1e-6)) if one.name == "checkpoints"]
+    assert bool(found.difference) is differs

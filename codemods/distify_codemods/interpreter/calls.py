@@ -220,7 +220,7 @@ def _run_forward(
         return NOTHING
     for name in ("__call__", "forward"):
         method = machine.attribute(inner, name)
-        if method.objs:
+        if method.objs and method is not inner.attributes.get(classes.ANY):  # which may hold itself
             machine.inside_models += name == "forward"
             result = call(machine, method, arguments, node)
             machine.inside_models -= name == "forward"

@@ -65,7 +65,7 @@ def attribute(
     found = _inherited(machine, cls, obj, name, node)
     if found is not None:
         return found
-    if ANY in obj.attributes:
+    if ANY in obj.attributes and not name.startswith("__"):  # special methods are the class's
         return obj.attributes[ANY]
     special = _special(machine, obj, cls, name)
     if special is not None:

@@ -93,6 +93,7 @@ class Body:
         elif isinstance(node, cst.Expr):
             if not self._appends(node.value):
                 self._of_one(self.evaluate(node.value))
+                self._look_at_method(node.value)
         elif not isinstance(node, _HARMLESS):
             raise Unseen
 
@@ -101,6 +102,12 @@ class Body:
         if before.kind is Kind.EACH and not before.padded and depends_on_others(made):
             raise Unseen
         return made
+
+    def _look_at_method(self, node: cst.BaseExpression) -> None:
+        """`max(batch, key=size)[0].mul_(2)`: which sample it changes, the others say."""
+        func = node.func if isinstance(node, cst.Call) else None
+        if isinstance(func, cst.Attribute) and self.evaluate(func.value).kind is Kind.OF_ALL:
+            raise Unseen
 
     def _not_shared(self, node: cst.BaseExpression) -> Form:
         """What is assigned: a list that is being filled has one name."""

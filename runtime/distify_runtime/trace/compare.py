@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from distify_runtime.trace.figures import different_figure, without_times
@@ -279,7 +280,7 @@ def _close(got: object, wanted: object, tolerance: Tolerance) -> bool:
     if isinstance(got, Tensor) and isinstance(wanted, Tensor):
         if got.shape != wanted.shape or got.dtype != wanted.dtype:
             return False
-        return got.equal(wanted) or _gap(got.double(), wanted.double()) <= allowed * max(1.0, _size(wanted))
+        return got.equal(wanted) or _gap(_wide(got), _wide(wanted)) <= allowed * max(1.0, _size(wanted))
     if isinstance(got, float) and isinstance(wanted, float):
         return (
             got == wanted or (got != got and wanted != wanted) or abs(got - wanted) <= allowed * max(1.0, abs(wanted))
@@ -288,7 +289,12 @@ def _close(got: object, wanted: object, tolerance: Tolerance) -> bool:
 
 
 def _size(tensor: Tensor) -> float:
-    return tensor.double().abs().max().item()
+    return _wide(tensor).abs().max().item()
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    """In double precision; complex numbers as pairs of real ones."""
+    return (torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor).double()
 
 
 def _figures(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) -> Check:
