@@ -64,9 +64,7 @@ def test_lines_are_told_without_their_colours() -> None:
 
 
 @pytest.mark.parametrize(("imaginary", "differs"), [(0.5, False), (0.0, True)])
-def test_complex_numbers_of_a_checkpoint_are_compared_with_their_imaginary_parts(
-    imaginary: float, differs: bool
-) -> None:
+def test_complex_numbers_of_a_checkpoint_are_compared_as_a_whole(imaginary: float, differs: bool) -> None:
     saved = [Save("m.pt", {"w": torch.full((3,), complex(1.0, part))}) for part in (0.5, imaginary)]
     original, ours = (replace(run(), saves=[one]) for one in saved)
     [found] = [one for one in compare(original, [ours, run()], Tolerance(1e-6)) if one.name == "checkpoints"]
