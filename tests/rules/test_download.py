@@ -514,3 +514,24 @@ def test_rank_0_waits_for_nobody_in_what_also_trains() -> None:
     train = f"def train(data):\n{indented(MODEL + LOADER + OPTIMIZER + LOOP)}    return model\n\n\n"
     after = converted(f'{UNHEARD}\n{train}train(unheard.Recordings("cache"))\n')
     assert "main_process_first" not in after
+
+
+@pytest.mark.parametrize(
+    ("imports", "fetch"),
+    [
+        (
+            "import subprocess\nimport sys\n",
+            "subprocess.check_call([sys.executable, '-m', 'pip', 'install', 'timm'])\n",
+        ),
+        ("import os\n", "os.system('pip install timm')\n"),
+        ("import torchaudio\n", "bundle = torchaudio.pipelines.WAV2VEC2_BASE.get_model()\n"),
+    ],
+)
+def test_what_is_installed_is_there_for_all_ranks(imports: str, fetch: str) -> None:
+    before = script(imports=imports + IMPORTS, setup=f"try:\n    import timm\nexcept ImportError:\n    {fetch}")
+    assert f"except ImportError:\n    with rt.main_process_first():\n        {fetch}" in converted(before)
+
+
+def test_a_command_that_installs_nothing_is_run_by_rank_zero() -> None:
+    before = script(imports=f"import os\n{IMPORTS}", setup="os.system('cp a b')\n")
+    assert "if rt.is_main_process():\n    os.system('cp a b')\n" in converted(before)

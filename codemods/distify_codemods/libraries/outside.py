@@ -130,6 +130,10 @@ def asks(name: str) -> bool:
     return name in _QUESTIONS or name in _COMMANDS
 
 
+#: The word by which a command says so: `pip install`, `apt-get install`.
+INSTALLS = "install"
+
+
 def is_command(name: str) -> bool:
     """Whether a function runs something that may write files, too."""
     return name in _COMMANDS

@@ -158,6 +158,8 @@ def downloads(event: Event) -> bool:
         return says_so(event.name) and _is_of_all_ranks(event)
     if event.name.startswith(("builtins.", "argparse.")):
         return False
+    if outside.is_command(event.name):
+        return outside.INSTALLS in words_of(event.arguments)  # what the next line may import
     if event.name.startswith("local."):
         return _makes_what_downloads(event)
     value = event.arguments.get("download", datasets.DOWNLOAD if event.name.startswith(datasets.OF_PICTURES) else None)

@@ -16,7 +16,7 @@ from distify_codemods.objects import External, Method, Setting
 from distify_codemods.opened import Opened, written_in_place
 from distify_codemods.rules import sample_caches, temporary
 from distify_codemods.rules.base import Context, Rule, instead, path_given_to
-from distify_codemods.rules.download import is_every_ranks
+from distify_codemods.rules.download import downloads, is_every_ranks
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import guardable, once
 from distify_codemods.rules.save import by_name, unless_written
@@ -131,8 +131,8 @@ def _one(context: Context, event: Event) -> bool:
         return _whole(context, event)
     if event.name in effects.STORES or event.name in effects.ALWAYS_WRITE:
         return _writer(context, event)
-    if is_command(event.name) and (is_used(event) or file_events.tells_only(event)):
-        return False  # rank 0 runs it, and all hear what came of it; or nothing comes of it
+    if is_command(event.name) and (is_used(event) or file_events.tells_only(event) or downloads(event)):
+        return False  # rank 0 runs it, and all hear what came of it, or wait; or nothing comes of it
     return event.name in effects.WRITES and event.name not in effects.CHECKPOINTS and _write(context, event)
 
 
