@@ -244,3 +244,19 @@ def test_a_figure_is_told_where_it_stands_whatever_letters_its_name_has() -> Non
     before = script(setup="losses, s = [], []\n", loop=loop, after="print(sum(losses), sum(s))\n")
     kept = [one for one in conversion_of(before).of(Level.APPLIED) if one.message.startswith("`s` keeps")]
     assert [one.place.line for one in kept if one.place] == [line_of(before, "s.append(model")]
+
+
+PARTS = 'parts = {"mean": loss, "absolute": nn.functional.l1_loss(guess, y)}'
+
+
+def test_figures_that_a_loop_over_them_keeps_are_put_together_after_the_training_loop() -> None:
+    lines = (PARTS, "for name, part in parts.items():", "    sums[name] += part.item() * len(x)")
+    after = behind_the_step(*lines, after="    print(sums)\n", setup='sums = {"mean": 0.0, "absolute": 0.0}\n')
+    assert "            sums[name] += (part.item() * len(x)) * rt.world_size()\n" in after
+    assert "    rt.average_figures(sums)\n    print(sums)\n" in after
+
+
+def test_what_such_a_loop_looks_at_is_put_together_where_it_is_kept() -> None:
+    lines = (PARTS, "for name, part in parts.items():", "    sums[name] += part.item() * len(x)", "    print(sums)")
+    after = behind_the_step(*lines, setup='sums = {"mean": 0.0, "absolute": 0.0}\n')
+    assert "            sums[name] += rt.all_reduce_sum(part.item() * len(x))\n" in after

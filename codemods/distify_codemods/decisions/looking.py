@@ -185,9 +185,23 @@ class _Turn:
         if isinstance(node, cst.With) and any(one in self.updates for one in tree.walk(node)):
             changed = self._looked_at(node, list(node.items), changed, depth)
             return self.block(node.body, changed, depth)
+        if isinstance(node, cst.For) and (gone_through := self._turns(node, changed, depth)) is not None:
+            return gone_through
         if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1:
             return self._small(node.body[0], changed, depth)
         return self._whole(node, [node], changed, depth)
+
+    def _turns(self, node: cst.For, changed: set[str], depth: int) -> set[str] | None:
+        """`for name, part in parts.items(): sums[name] += part.item()`; None: something looks at it on the way."""
+        inside = {self.updates[one] for one in tree.walk(node.body) if one in self.updates}
+        looked = self.looking.looks_at(node.iter, self.names)
+        if not inside or node.orelse is not None or looked & inside:
+            return None
+        within = _Turn(self.looking, self.names, self.updates, Places())
+        left = within.block(node.body, changed | inside, depth + 1)
+        if within.found.always or within.found.before:
+            return None
+        return self._looked_at(node, [node.iter], changed, depth) | left | inside
 
     def _small(self, small: cst.CSTNode, changed: set[str], depth: int) -> set[str]:
         around = self.looking.loop.module.parents.get(small)
