@@ -132,8 +132,12 @@ class _FreshSampler(_WholeSampler):
         return super().__iter__()
 
 
+#: One process draws an order of its own for each pass: `drop_last` leaves out others than the training pass did.
+_BESIDE_TRAINING = 982_451_653
+
+
 def _whole(dataset: Any, shuffle: bool, seed: int, epoch: int) -> _WholeSampler:
-    sampler = _WholeSampler(dataset, num_replicas=1, rank=0, shuffle=shuffle, seed=seed)
+    sampler = _WholeSampler(dataset, num_replicas=1, rank=0, shuffle=shuffle, seed=seed + _BESIDE_TRAINING)
     sampler.set_epoch(epoch)
     return sampler
 

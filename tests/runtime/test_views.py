@@ -198,3 +198,23 @@ def test_a_generator_draws_the_orders_of_one_process() -> None:
     loader = DataLoader(TensorDataset(torch.arange(12)), 4, shuffle=True, generator=generator)
     alone = [[int(one) for (batch,) in loader for one in batch] for _ in range(3)]
     assert [[one for pair in zip(*both, strict=True) for one in pair] for both in zip(*ranks, strict=True)] == alone
+
+
+def _trained_and_looked_at() -> list[tuple[list[int], list[int]]]:
+    """Of epochs over ten samples of which a pass leaves two out: this rank's in training, and all that are looked at."""
+    torch.manual_seed(0)
+    training = rt.training_loader(DataLoader(TensorDataset(torch.arange(10)), 4, shuffle=True, drop_last=True))
+    found = []
+    for epoch in range(6):
+        rt.set_epoch(training, epoch)
+        passes = [[int(one) for (batch,) in each for one in batch] for each in (training, rt.whole_loader(training))]
+        found.append((passes[0], passes[1]))
+    return found
+
+
+def test_what_a_training_pass_leaves_out_may_be_looked_at() -> None:
+    one, other = on_ranks(_trained_and_looked_at)
+    assert [looked for _, looked in one] == [looked for _, looked in other]
+    trained = [{*mine, *others} for (mine, _), (others, _) in zip(one, other, strict=True)]
+    assert all(len(each) == len(set(looked)) == 8 for each, (_, looked) in zip(trained, one, strict=True))
+    assert any(each != set(looked) for each, (_, looked) in zip(trained, one, strict=True))
