@@ -201,7 +201,7 @@ def test_a_generator_draws_the_orders_of_one_process() -> None:
 
 
 def _trained_and_looked_at() -> list[tuple[list[int], list[int]]]:
-    """Of epochs over ten samples of which a pass leaves two out: this rank's in training, and all that are looked at."""
+    """Of epochs over ten samples of which a pass leaves two out: this rank's in training, and what is looked at."""
     torch.manual_seed(0)
     training = rt.training_loader(DataLoader(TensorDataset(torch.arange(10)), 4, shuffle=True, drop_last=True))
     found = []
