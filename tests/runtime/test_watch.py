@@ -118,7 +118,7 @@ def trained(case: str, *arguments: str) -> Ended:
 @pytest.mark.parametrize(
     ("case", "said"),
     [
-        ("unwrapped", "after step 1 of SGD, parameter `1.weight` and 5 more of rank 1 is not rank 0's. Something"),
+        ("unwrapped", "after step 1 of SGD, parameter `1.weight` and \\d more of rank 1 is not rank 0's. Something"),
         ("cast", "before step 3, `1.weight` of a wrapped model was moved, cast or made anew " + at("model.double")),
         ("made anew", "before step 3, `4.weight` of a wrapped model was moved, cast or made anew " + at("module[4]")),
         ("epoch", r"TrainingSampler deals out pass 2 in the order of the pass before: sampler.set_epoch\(epoch\)"),

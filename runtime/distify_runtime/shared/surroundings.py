@@ -127,7 +127,7 @@ def _numbers(content: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """The numbers in a container, also in what has been put into it in one piece: `history.append((step, loss))`."""
     if isinstance(content, _NUMBERS):
         yield "", content
-    elif isinstance(content, Tensor) and not depth:
+    elif isinstance(content, Tensor) and not depth and _may_be_written(content):
         yield "", _by_all_entries(content)
     elif depth <= _DEEPEST and isinstance(content, dict | list | tuple | deque):
         named = content.items() if isinstance(content, dict) else enumerate(content)
