@@ -158,9 +158,8 @@ def reshuffle(loader: DataLoader[Any]) -> None:
     It follows from where rank 0's random numbers are, as the order of one process does: a run that is resumed with the
     state that they had goes on with the orders that it would have had. Rank 0 waits for nobody.
     """
-    for chooser in _choosers(loader):
-        set_epoch(loader, chooser.epoch + 1)
-        chooser.seed = seed_from_here() - chooser.epoch  # it shuffles by the sum: not by how often it was told before
+    if _choosers(loader):
+        set_epoch(loader, seed_from_here() // 2)  # half of what seeds may be: the script's own sampler may add one
 
 
 def _choosers(loader: DataLoader[Any]) -> list[Any]:
