@@ -39,11 +39,11 @@ def is_up_to_date(write: Write) -> bool:
 
 
 def said_if_stale(path: str) -> str:
-    """What to say of a conversion whose original, beside it, has been written since; of any other script, nothing."""
+    """What to say of a conversion whose original, beside it, is newer, perhaps as it is; of other scripts, nothing."""
     for original in (path.removesuffix(_TWIN) + ending for ending in (".py", ".ipynb") if path.endswith(_TWIN)):
         if os.path.isfile(original) and os.path.getmtime(original) > os.path.getmtime(path):
-            shown = os.path.relpath(original)
-            return f"{shown} has changed since {os.path.relpath(path)} was made of it: `distify convert {shown}` anew"
+            shown, made = os.path.relpath(original), os.path.relpath(path)
+            return f"{shown} is newer than {made}: if it has changed, `distify convert {shown}` makes that anew"
     return ""
 
 

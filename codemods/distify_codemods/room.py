@@ -15,7 +15,7 @@ _THRESHOLDS = (200_000, 10, 10)
 #: hundred terms, or a chain of some hundred imports, is deeper than Python's own 1,000.
 _DEPTH = 6_000
 #: Python keeps the frames of calls in chunks of 16 KiB, which it takes from the system and gives back by itself: calls
-#: that go to and fro over the end of one cost thirty times as much. Behind a frame of so many words is room for all.
+#: that go to and fro over the end of one wait for it each time. Behind a frame of so many words is room for all.
 _WORDS = 600_000
 
 _P = ParamSpec("_P")

@@ -28,6 +28,8 @@ class Scale(Enum):
 PER_SAMPLE = frozenset({Scale.SAMPLES, Scale.TURNED, Scale.RAGGED})
 #: What sharding a batch makes something else of.
 LOST = frozenset({Scale.WEIGHTED, Scale.COUPLED, Scale.UNKNOWN})
+#: Numbers that a rank's part of the batch has others of.
+FIGURES = LOST | {Scale.MEAN, Scale.SUM, Scale.SLOPES}
 
 
 def either(one: Scale, other: Scale) -> Scale:

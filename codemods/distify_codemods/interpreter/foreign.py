@@ -9,20 +9,19 @@ from distify_codemods import libraries
 from distify_codemods.allocation import Obj
 from distify_codemods.libraries import python
 from distify_codemods.objects import Arguments, External
-from distify_codemods.scale import LOST, Scale
+from distify_codemods.scale import FIGURES, Scale
 from distify_codemods.values import Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 _KEPT = "<kept>"  # the attribute that holds them
-_FIGURES = LOST | {Scale.MEAN, Scale.SUM}
 
 
 def given(machine: Machine, obj: Obj, arguments: Arguments) -> None:
     """A method of it is called: `smoothed.update(loss.item())`."""
     if isinstance(obj, External) and _may_keep(obj.name):
-        figures = [one for one in arguments.all() if one.sources and one.scale in _FIGURES]
+        figures = [one for one in arguments.all() if one.sources and one.scale in FIGURES]
         if figures:
             machine.keep(obj.attributes, _KEPT, replace(join(*figures), scale=Scale.UNKNOWN), obj)
 

@@ -6,15 +6,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from distify_codemods.origins import Verdict
-from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.scale import FIGURES, PER_SAMPLE, Scale
 from distify_codemods.values import Value
 
 S = Scale
 _ADDITIVE = {"Add", "Subtract"}
 #: Numbers that were made from all samples of a batch.
 _OF_ALL = frozenset({S.MEAN, S.SUM, S.WEIGHTED})
-#: What a rank's part of the batch makes another number of.
-_NUMBERS = _OF_ALL | {S.COUPLED, S.SLOPES, S.UNKNOWN}
 _BITWISE = {"BitAnd", "BitOr", "BitXor"}
 _COMPARISONS = {"Equal", "NotEqual", "LessThan", "LessThanEqual", "GreaterThan", "GreaterThanEqual"}
 
@@ -123,7 +121,7 @@ def elementwise(*scales: Scale, nonlinear_is_fine: bool = False) -> Scale:
 
 def set_by(value: Value, settings: Iterable[Value]) -> Value:
     """What a function makes of a batch that is told a number of the batch, too: an `alpha`, a margin, a smoothing."""
-    told = [one for one in settings if one.sources and one.scale in _NUMBERS]
+    told = [one for one in settings if one.sources and one.scale in FIGURES]
     if not told:
         return value
     sources = value.sources.union(*(one.sources for one in told))

@@ -58,5 +58,5 @@ def in_place(machine: Machine, operator: cst.BaseAugOp, obj: Obj, operand: Value
 
 
 def _own(machine: Machine, obj: Obj, name: str) -> Value:
-    method = machine.attribute(obj, name) if isinstance(obj, Instance) else NOTHING
+    method = machine.attribute(obj, name) if name and isinstance(obj, Instance) else NOTHING
     return method.of(one for one in method.objs if isinstance(one, Bound))
