@@ -17,7 +17,7 @@ from distify_runtime.environment import is_alone, rank, world_size
 from distify_runtime.meeting import collective
 from distify_runtime.output import note
 from distify_runtime.proxy import Proxy
-from distify_runtime.randomness import common_seed, drawn_alike
+from distify_runtime.randomness import common_seed, drawn_alike, told_by_main
 from distify_runtime.taken import Epochs, steps_taken
 from distify_runtime.watch.samples import dealt_from
 
@@ -89,8 +89,8 @@ class TrainingSampler(DistributedSampler[Any]):
     some of its samples twice; one of a single sample, or of as many as divide the ranks, is the same mean.
     Draws from the global stream as a RandomSampler does, for what is drawn after it, and deals out, as that does, what
     the dataset holds when a pass begins.
-    generator: what the script shuffles by, alike on all ranks: the orders are those that a RandomSampler draws from it,
-    and epochs change nothing.
+    generator: what the script shuffles by, set to where rank 0's is: the orders are those that a RandomSampler draws
+    from it, and epochs change nothing.
     """
 
     def __init__(
@@ -101,6 +101,9 @@ class TrainingSampler(DistributedSampler[Any]):
         self.epoch = self._epochs.before_any
         self.leaves_out = drop_last  # torch's own `drop_last` is about one process here
         self._drawn = RandomSampler(dataset, generator=generator) if shuffle and generator is not None else None
+        if generator is not None:
+            state = bytes.fromhex(told_by_main(bytes(generator.get_state().tolist()).hex()))
+            generator.set_state(torch.tensor(list(state), dtype=torch.uint8))
         missing = -len(dataset) % world_size()
         if missing and not drop_last:
             note(f"{len(dataset)} samples do not divide by {world_size()} ranks: the last batch repeats {missing}")

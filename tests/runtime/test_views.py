@@ -192,6 +192,18 @@ def _by_generator() -> list[list[int]]:
     return [[int(one) for (batch,) in passed for one in batch] for passed in (training, training, told)]
 
 
+def _by_a_generator_without_a_seed() -> list[int]:
+    generator = torch.Generator()
+    generator.seed()
+    loader = DataLoader(TensorDataset(torch.arange(12)), 4, shuffle=True, generator=generator)
+    return [int(one) for (batch,) in rt.training_loader(loader) for one in batch]
+
+
+def test_a_generator_is_where_that_of_rank_zero_is() -> None:
+    one, other = on_ranks(_by_a_generator_without_a_seed)
+    assert sorted(one + other) == list(range(12))
+
+
 def test_a_generator_draws_the_orders_of_one_process() -> None:
     ranks = on_ranks(_by_generator)
     generator = torch.Generator().manual_seed(3)
