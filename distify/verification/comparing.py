@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +15,7 @@ from distify.errors import DistifyError
 from distify.verification.copies import Copy, make_copies
 from distify.verification.looks import Looks, with_chance, with_rounding, with_workers
 from distify.verification.pairs import Pair
-from distify.verification.running import AnotherWay, Failed, Plan, looked_for, run_converted, run_original
+from distify.verification.running import AnotherWay, Failed, Plan, longer, looked_for, run_converted, run_original
 
 _TOLERANCES = {"float64": Tolerance(1e-12, 1e-5, 1e-6), "float32": Tolerance(1e-6, 1e-2, 1e-2)}
 
@@ -98,14 +99,29 @@ def _run_original(
     """Its trace; how the conversion is to be run, and what is to be said of that."""
     base, dist = copies
     said: tuple[str, ...] = ()
-    while True:
+    steps = plan.steps
+    for again in itertools.count(1):
         try:
-            return run_original(plan, base, folder / f"original{len(said)}.logs"), plan, dist, said
+            trace = run_original(plan, base, folder / f"original{again}.logs")
         except AnotherWay as other:
             plan, said = other.plan, (*said, other.said)
-            base, dist = make_copies(pair, folder / f"again{len(said)}")
         except Failed as failed:
             raise _of_original(failed, pair) from None
+        else:
+            if not trace.later or plan.steps > steps:
+                break
+            plan = longer(plan)
+        base, dist = make_copies(pair, folder / f"again{again}")
+    return trace, plan, dist, (*said, *_not_begun(trace))
+
+
+def _not_begun(original: Trace) -> list[str]:
+    if not original.later:
+        return []
+    return [
+        f"what trains in {', '.join(original.later)} had not begun after {len(original.steps)} steps, and was not "
+        "compared (--steps 0 runs to the end)"
+    ]
 
 
 def _run_whole(pair: Pair, plan: Plan, copy: Copy, logs: Path) -> Trace:

@@ -134,6 +134,7 @@ def _facts(pair: Pair, plan: Plan, gpus: int, steps: int, horovod: bool) -> tupl
     if gpus and not plan.gpus:
         device += f" (of {gpus} GPU{'s' * (gpus > 1)}, there is not one for each rank)"
     cut = f"; passes over the data end after {plan.steps_of_pass}, with their last batch" if plan.steps_of_pass else ""
+    cut += f", and after 1 when {plan.short_after} steps were taken" if plan.short_after and cut else ""
     return (
         ("original", f"{pair.original.path}, in one process"),
         ("conversion", f"{pair.how}, on {plan.ranks} ranks ({device}, {plan.dtype})"),

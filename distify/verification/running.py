@@ -24,6 +24,8 @@ from distify.verification.copies import Copy
 
 #: Which part of the steps one pass over a loader has at most: two passes, and a look at the third.
 PART_OF_PASS = 0.4
+#: How many times the steps are taken where some training has not begun by then.
+_TIMES_THE_STEPS = 3
 _TYPES = re.compile(r"\b(?:dtypes?|scalar type|Float|Double|float64|float32)\b")
 _OUTWARDS = re.compile(r"[\"'](\.\.[/\\][^\"']+)[\"']")
 _RANK = re.compile(r"^\[rank\d+\]: ?")
@@ -54,12 +56,14 @@ class Plan:
     mixed: bool = False  # precision is, where the script says so
     workers: int = 0  # of loaders that ask for some
     whole_passes: bool = False  # over the data: none ends early
+    short_after: int = 0  # so many steps, passes end after one
     own_random: tuple[str, ...] = ()  # packages that draw by themselves in the conversion, and so in the original
 
     @property
     def steps_of_pass(self) -> int:
         """0: passes over the data are not cut short."""
-        return max(2, int(self.steps * PART_OF_PASS)) if self.steps and not self.whole_passes else 0
+        steps = self.short_after or self.steps
+        return max(2, int(steps * PART_OF_PASS)) if steps and not self.whole_passes else 0
 
 
 class Failed(Exception):
@@ -100,6 +104,7 @@ def _run(
     options = [
         *("--out", str(logs / "{rank}.pt"), "--dtype", plan.dtype),
         *("--steps", str(plan.steps), "--steps-of-pass", str(plan.steps_of_pass)),
+        *("--short-after", str(plan.short_after)),
         *("--root", str(copy.folder), "--spare", str(plan.spare), *more),
         *(["--chance"] if plan.chance else ["--steady"]),
         *(["--each-sample"] if plan.each_sample else []),
@@ -230,6 +235,11 @@ def _without_program(lines: Sequence[str]) -> list[str]:
         return lines
     below = next((n for n in range(inner[-1] + 1, len(lines)) if lines[n].lstrip().startswith("File ")), len(lines))
     return [lines[0], *lines[below:]] if below < len(lines) else [lines[-1]]
+
+
+def longer(plan: Plan) -> Plan:
+    """By which training may begin that comes behind other training."""
+    return replace(plan, steps=_TIMES_THE_STEPS * plan.steps, short_after=0 if plan.whole_passes else plan.steps)
 
 
 def in_float32(plan: Plan) -> Plan:

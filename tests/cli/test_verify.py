@@ -173,6 +173,66 @@ def test_what_comes_behind_the_steps_that_were_taken(here: Here, script: Path) -
     assert found["printed figures"] == f"no line about an evaluation was printed{by_then}"
 
 
+PHASES = b"""\
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(2):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+"""
+
+
+def test_training_that_begins_behind_the_steps_that_are_taken(here: Here, script: Path) -> None:
+    """Whose model a conversion by hand has not wrapped."""
+    start, end = TRAIN.index(b"    optimizer ="), TRAIN.index(b"        print(")
+    again = b"    model = nn.Linear(8, 1)\n" + PHASES
+    script.write_bytes(TRAIN[:start] + PHASES + again + TRAIN[end:])
+    assert here("convert", "train.py", "--yes").code == 0
+    converted = script.with_name("train_dist.py")
+    ended = here("verify", "train.py", "--steps", "4")
+    assert (ended.code, ended.err) == (0, "")
+    assert "and after 1 when 4 steps were taken" in ended.out.decode()
+    text = converted.read_text()
+    wrap = "    model = DistributedDataParallel(model, device_ids=rt.device_ids(model))\n"
+    assert text.count(wrap) == 1
+    converted.write_text(text.replace(wrap, "").replace("model.module.", "model."))
+    ended = here("verify", "train.py", "--steps", "4")
+    assert ended.code == 1
+    assert "train.py: differs from step 5 on: " in ended.out.decode()
+
+
+def test_training_that_does_not_begin_in_a_run(here: Here, script: Path) -> None:
+    start, end = TRAIN.index(b"    optimizer ="), TRAIN.index(b"        print(")
+    long = PHASES.replace(b"range(2)", b"range(20)")
+    script.write_bytes(TRAIN[:start] + long + b"    model = nn.Linear(8, 1)\n" + PHASES + TRAIN[end:])
+    ended = here("verify", "train.py", "--steps", "4")
+    line = script.read_text().splitlines().index("    for epoch in range(2):") + 1
+    told = (
+        f"what trains in train.py:{line} had not begun after 12 steps, and was not compared (--steps 0 runs to the end)"
+    )
+    assert (ended.code, ended.err) == (0, "")
+    assert told in " ".join(ended.out.decode().split())
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "        print(epoch)\n    for epoch in range(2):\n        print(epoch)\n",
+        "        if epoch > 99:\n            for x, y in loader:\n                model(x).sum().backward()\n",
+    ],
+    ids=["another loop", "in the same loop"],
+)
+def test_no_training_that_begins_later(then: str, here: Here, script: Path) -> None:
+    end = TRAIN.index(b"        print(")
+    script.write_bytes(TRAIN[:end] + then.encode() + TRAIN[end:].replace(b"        print", b"    print"))
+    ended = here("verify", "train.py", "--steps", "4")
+    assert (ended.code, ended.err) == (0, ""), ended.out.decode()
+    assert "had not begun" not in ended.out.decode()
+    assert "\nsteps      4; passes over the data end after 2, with their last batch\n" in ended.out.decode()
+
+
 @pytest.mark.skipif(importlib.util.find_spec("safetensors") is None, reason="safetensors is not installed")
 def test_tensors_that_safetensors_saves(distify: CommandLine, here: Here, script: Path) -> None:
     saved = TRAIN.replace(

@@ -118,8 +118,10 @@ def _same_state(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return one["torch"].equal(other["torch"]) and one["python"] == other["python"] and numpy
 
 
-def watch_passes(most_steps: int, filling: Filling, readings: list[Reading]) -> None:
+def watch_passes(most_steps: int, short_after: int, filling: Filling, readings: list[Reading]) -> None:
     """With `most_steps`, a pass ends early: after all but one of these steps comes its last batch.
+
+    With `short_after`, it ends after its first step as soon as so many were taken in all.
 
     What is read in each pass is added to `readings`.
 
@@ -134,9 +136,10 @@ def watch_passes(most_steps: int, filling: Filling, readings: list[Reading]) -> 
     def next_index(original: Any, self: Any) -> Any:
         one: _Pass = self._distify_pass
         steps = NOW.steps - one.steps
-        if one.ended or (most_steps and steps >= most_steps):
+        most = 1 if 0 < short_after <= NOW.steps else most_steps
+        if one.ended or (most and steps >= most):
             raise StopIteration
-        if most_steps and steps >= most_steps - 1 and steps:
+        if most and steps >= most - 1 and steps:
             one.ended = _skip_to_last(self, one)
         index = original(self)
         one.batches += 1

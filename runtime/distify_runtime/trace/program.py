@@ -49,7 +49,7 @@ def main() -> None:
     watch_writes(record.written, options.root, options.spare, options.out.resolve().with_suffix(".refused"))
     _keep_what_is_said(options.out.resolve().with_suffix(".watched"))
     watch_looks(options.root, options.spare, options.out.resolve().with_suffix(".missed"))
-    watch_passes(options.steps_of_pass, filling, record.readings)
+    watch_passes(options.steps_of_pass, options.short_after, filling, record.readings)
     count_repeats_once(filling.ranks)
     compute_in(options.dtype, options.mixed)
     watch_initialising()
@@ -75,6 +75,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--dtype", default="float64")
     parser.add_argument("--steps", type=int, default=0, help="end after so many optimizer steps")
     parser.add_argument("--steps-of-pass", type=int, default=0, help="end each training pass after so many")
+    parser.add_argument("--short-after", type=int, default=0, help="so many steps, end each pass after one")
     parser.add_argument("--stands-for", type=int, default=1, help="as how many ranks last batches are filled up for")
     parser.add_argument(
         "--steady", action="store_true", help="take augmentation, noise and workers out of the run, too"

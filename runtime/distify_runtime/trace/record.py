@@ -30,6 +30,7 @@ from distify_runtime.patching import wrap
 from distify_runtime.shared import functions
 from distify_runtime.shared.region import is_comparing
 from distify_runtime.sparse import dense
+from distify_runtime.trace.later import Begun
 from distify_runtime.trace.moment import NOW
 from distify_runtime.trace.passes import Filling, Reading
 from distify_runtime.trace.saves import flat, path_told
@@ -63,6 +64,7 @@ class Record:
         self.training_inputs = 0
         self.work = Work()
         self.rounded = (0, 0)
+        self.begun = Begun()
         self._optimizers: list[Optimizer] = []
         self._samplers: list[object] = []
         self._path = path
@@ -117,6 +119,7 @@ class Record:
             "written": self.written,
             "world_size": self.world_size,
             "cut": self.is_cut,
+            "later": self.begun.later() if self.is_cut else [],
             "training_inputs": self.training_inputs,
             "share": self.work.share,
             "shares_forwards": functions.are_replaced(),
@@ -236,6 +239,7 @@ def _watch_training(record: Record, most_steps: int) -> None:
             return
         record.work.step()
         record.step(optimizer)
+        record.begun.note(sys._getframe(1))
         NOW.step()
         if most_steps and NOW.steps >= most_steps:
             _end(record, at_once=NOW.steps > most_steps)

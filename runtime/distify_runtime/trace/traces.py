@@ -57,6 +57,7 @@ class Trace:
     training_inputs: int  # numbers fed to innermost modules in training
     group_left_open: bool
     cut: bool = False  # after the steps that were asked for, and not at its own end
+    later: list[str] = field(default_factory=list)  # then: the script's loops that train, and had not begun
     losses: list[float] = field(default_factory=list)  # at each step, all that gradients were taken of since the last
     beginnings: list[Tensor] = field(default_factory=list)  # of each optimizer: its parameters before its first step
     names: list[list[tuple[str, int]]] = field(default_factory=list)  # of each optimizer: parameters, entries
