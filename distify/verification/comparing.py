@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,6 +34,9 @@ class Compared:
 def run_and_compare(pair: Pair, plan: Plan, copies: tuple[Copy, Copy], folder: Path, horovod: bool) -> Compared:
     """Raises DistifyError where the original fails, or what the user can change ends the conversion."""
     original, plan, dist, notes = _run_original(pair, plan, copies, folder)
+    if original.later:
+        original, plan = _run_longer(pair, plan, original, folder)
+        notes = (*notes, *_not_begun(original))
     if original.missed:
         notes = (*notes, f"the original: {looked_for(plan, copies[0], original.missed)}")
     if not original.steps and not original.saves:
@@ -99,27 +101,30 @@ def _run_original(
     """Its trace; how the conversion is to be run, and what is to be said of that."""
     base, dist = copies
     said: tuple[str, ...] = ()
-    steps = plan.steps
-    for again in itertools.count(1):
+    while True:
         try:
-            trace = run_original(plan, base, folder / f"original{again}.logs")
+            return run_original(plan, base, folder / f"original{len(said)}.logs"), plan, dist, said
         except AnotherWay as other:
             plan, said = other.plan, (*said, other.said)
+            base, dist = make_copies(pair, folder / f"again{len(said)}")
         except Failed as failed:
             raise _of_original(failed, pair) from None
-        else:
-            if not trace.later or plan.steps > steps:
-                break
-            plan = longer(plan)
-        base, dist = make_copies(pair, folder / f"again{again}")
-    return trace, plan, dist, (*said, *_not_begun(trace))
+
+
+def _run_longer(pair: Pair, plan: Plan, original: Trace, folder: Path) -> tuple[Trace, Plan]:
+    """The original once more, until the rest of its training has begun; as it was run before where it bears no more."""
+    more = longer(plan)
+    try:
+        return run_original(more, make_copies(pair, folder / "longer")[0], folder / "longer.logs"), more
+    except Failed:
+        return original, plan
 
 
 def _not_begun(original: Trace) -> list[str]:
     if not original.later:
         return []
     return [
-        f"what trains in {', '.join(original.later)} had not begun after {len(original.steps)} steps, and was not "
+        f"what {', '.join(original.later)} may train had not begun after {len(original.steps)} steps, and was not "
         "compared (--steps 0 runs to the end)"
     ]
 

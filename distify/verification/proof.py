@@ -12,6 +12,7 @@ from pathlib import Path
 
 from distify_codemods import Options, Strategy
 from distify_runtime.launch import gpu_count, own_random_of, uses_horovod
+from distify_runtime.trace.traces import Trace
 
 from distify.errors import DistifyError
 from distify.horovod import check_installed
@@ -120,7 +121,7 @@ def _report(
         )
     return Report(
         pair.original.path,
-        _facts(pair, done.plan, gpus, len(done.original.steps), horovod),
+        _facts(pair, done.plan, gpus, _steps_of(done.original), horovod),
         tuple(done.checks),
         tuple(notes),
         done.last_lines,
@@ -128,7 +129,11 @@ def _report(
     )
 
 
-def _facts(pair: Pair, plan: Plan, gpus: int, steps: int, horovod: bool) -> tuple[tuple[str, str], ...]:
+def _steps_of(original: Trace) -> str:
+    return f"{'the first ' * original.cut}{len(original.steps)}"
+
+
+def _facts(pair: Pair, plan: Plan, gpus: int, steps: str, horovod: bool) -> tuple[tuple[str, str], ...]:
     library = "Horovod" if horovod else "NCCL" if plan.gpus else "Gloo"
     device = f"{plan.ranks} GPUs, {library}" if plan.gpus else f"CPU, {library}"
     if gpus and not plan.gpus:
@@ -138,5 +143,5 @@ def _facts(pair: Pair, plan: Plan, gpus: int, steps: int, horovod: bool) -> tupl
     return (
         ("original", f"{pair.original.path}, in one process"),
         ("conversion", f"{pair.how}, on {plan.ranks} ranks ({device}, {plan.dtype})"),
-        ("steps", f"{steps}{cut}"),
+        ("steps", steps + cut),
     )

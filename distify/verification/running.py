@@ -62,7 +62,7 @@ class Plan:
     @property
     def steps_of_pass(self) -> int:
         """0: passes over the data are not cut short."""
-        steps = self.short_after or self.steps
+        steps = min(self.short_after or self.steps, self.steps)
         return max(2, int(steps * PART_OF_PASS)) if steps and not self.whole_passes else 0
 
 
@@ -104,7 +104,7 @@ def _run(
     options = [
         *("--out", str(logs / "{rank}.pt"), "--dtype", plan.dtype),
         *("--steps", str(plan.steps), "--steps-of-pass", str(plan.steps_of_pass)),
-        *("--short-after", str(plan.short_after)),
+        *("--short-after", str(plan.short_after if plan.steps_of_pass else 0)),
         *("--root", str(copy.folder), "--spare", str(plan.spare), *more),
         *(["--chance"] if plan.chance else ["--steady"]),
         *(["--each-sample"] if plan.each_sample else []),
@@ -239,7 +239,7 @@ def _without_program(lines: Sequence[str]) -> list[str]:
 
 def longer(plan: Plan) -> Plan:
     """By which training may begin that comes behind other training."""
-    return replace(plan, steps=_TIMES_THE_STEPS * plan.steps, short_after=0 if plan.whole_passes else plan.steps)
+    return replace(plan, steps=_TIMES_THE_STEPS * plan.steps, short_after=plan.steps)
 
 
 def in_float32(plan: Plan) -> Plan:

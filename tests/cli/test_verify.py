@@ -173,22 +173,13 @@ def test_what_comes_behind_the_steps_that_were_taken(here: Here, script: Path) -
     assert found["printed figures"] == f"no line about an evaluation was printed{by_then}"
 
 
-PHASES = b"""\
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for epoch in range(2):
-        for x, y in loader:
-            optimizer.zero_grad()
-            loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
-"""
+PHASE = TRAIN[TRAIN.index(b"    optimizer =") : TRAIN.index(b"        print(")]
+ANOTHER = b"    model = nn.Linear(8, 1)\n" + PHASE
 
 
 def test_training_that_begins_behind_the_steps_that_are_taken(here: Here, script: Path) -> None:
     """Whose model a conversion by hand has not wrapped."""
-    start, end = TRAIN.index(b"    optimizer ="), TRAIN.index(b"        print(")
-    again = b"    model = nn.Linear(8, 1)\n" + PHASES
-    script.write_bytes(TRAIN[:start] + PHASES + again + TRAIN[end:])
+    script.write_bytes(TRAIN.replace(PHASE, PHASE + ANOTHER))
     assert here("convert", "train.py", "--yes").code == 0
     converted = script.with_name("train_dist.py")
     ended = here("verify", "train.py", "--steps", "4")
@@ -203,17 +194,49 @@ def test_training_that_begins_behind_the_steps_that_are_taken(here: Here, script
     assert "train.py: differs from step 5 on: " in ended.out.decode()
 
 
-def test_training_that_does_not_begin_in_a_run(here: Here, script: Path) -> None:
-    start, end = TRAIN.index(b"    optimizer ="), TRAIN.index(b"        print(")
-    long = PHASES.replace(b"range(2)", b"range(20)")
-    script.write_bytes(TRAIN[:start] + long + b"    model = nn.Linear(8, 1)\n" + PHASES + TRAIN[end:])
+FUNCTION = b"""\
+def fit(model, loader):
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(20):
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
+    model.train()
+
+
+def main"""
+
+
+@pytest.mark.parametrize("loop", ["a loop of its own", "a function that is called again"])
+def test_training_that_does_not_begin_in_a_run(loop: str, here: Here, script: Path) -> None:
+    text = TRAIN.replace(PHASE, PHASE.replace(b"range(2)", b"range(20)") + ANOTHER)
+    marker = "    for epoch in range(2):"
+    if loop != "a loop of its own":
+        calls = b"    fit(model, loader)\n    student = nn.Linear(8, 1)\n    fit(student, loader)\n"
+        text = TRAIN.replace(PHASE, calls + b"    for epoch in range(1):\n").replace(b"def main", FUNCTION)
+        marker = "    fit(student, loader)"
+    script.write_bytes(text)
     ended = here("verify", "train.py", "--steps", "4")
-    line = script.read_text().splitlines().index("    for epoch in range(2):") + 1
+    line = text.decode().splitlines().index(marker) + 1
     told = (
-        f"what trains in train.py:{line} had not begun after 12 steps, and was not compared (--steps 0 runs to the end)"
+        f"what train.py:{line} may train had not begun after 12 steps, and was not compared (--steps 0 runs to the end)"
     )
     assert (ended.code, ended.err) == (0, "")
     assert told in " ".join(ended.out.decode().split())
+
+
+def test_a_script_that_bears_no_more_steps(here: Here, script: Path) -> None:
+    """Compared by what it bears, and the rest is named."""
+    head, loop, body = PHASE.replace(b"range(2)", b"range(20)").partition(b"        for x, y in loader:\n")
+    count, seen = b"        seen = 0\n", b"            seen += 1\n"
+    long = head + count + loop + seen + body + b"        assert seen > 1, 'a pass of one batch'\n"
+    script.write_bytes(TRAIN.replace(PHASE, long + ANOTHER))
+    ended = here("verify", "train.py", "--steps", "4")
+    assert (ended.code, ended.err) == (0, ""), ended.out.decode()
+    assert "\nsteps      the first 4; passes over the data end after 2, with their last batch\n" in ended.out.decode()
+    assert "had not begun after 4 steps" in " ".join(ended.out.decode().split())
 
 
 @pytest.mark.parametrize(
@@ -230,7 +253,7 @@ def test_no_training_that_begins_later(then: str, here: Here, script: Path) -> N
     ended = here("verify", "train.py", "--steps", "4")
     assert (ended.code, ended.err) == (0, ""), ended.out.decode()
     assert "had not begun" not in ended.out.decode()
-    assert "\nsteps      4; passes over the data end after 2, with their last batch\n" in ended.out.decode()
+    assert "\nsteps      the first 4; passes over the data end after 2, with their last batch\n" in ended.out.decode()
 
 
 @pytest.mark.skipif(importlib.util.find_spec("safetensors") is None, reason="safetensors is not installed")
