@@ -53,9 +53,9 @@ def is_left_out(folder: str) -> bool:
 
 
 def _is_made_anew(folder: str) -> bool:
-    """Caches, and environments (venv leaves pyvenv.cfg in its root, conda conda-meta)."""
+    """Caches, logs of launches, and environments (venv leaves pyvenv.cfg in its root, conda conda-meta)."""
     marks = ("pyvenv.cfg", "conda-meta")
-    return os.path.basename(folder) in ("__pycache__", "node_modules", "site-packages") or any(
+    return os.path.basename(folder) in ("__pycache__", "node_modules", "site-packages", "distify_logs") or any(
         os.path.exists(os.path.join(folder, mark)) for mark in marks
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,10 +13,10 @@ from distify.errors import DistifyError
 from distify.files import Write, content
 from distify.folders import files_to_copy, folders_to_copy
 from distify.resolver import LocalModules
+from distify.stale import is_stale, original_of
 
 #: What is larger is linked into a copy instead of copied: data, as a rule.
 MOST_COPIED = 100 * 2**20
-_TWIN = "_dist.py"
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,6 @@ class Layout:
 
 def is_up_to_date(write: Write) -> bool:
     return os.path.isfile(write.path) and os.access(write.path, os.R_OK) and content(write.path) == write.data
-
-
-def said_if_stale(path: str) -> str:
-    """What to say of a conversion whose original, beside it, is newer, perhaps as it is; of other scripts, nothing."""
-    for original in (path.removesuffix(_TWIN) + ending for ending in (".py", ".ipynb") if path.endswith(_TWIN)):
-        if os.path.isfile(original) and os.path.getmtime(original) > os.path.getmtime(path):
-            shown, made = os.path.relpath(original), os.path.relpath(path)
-            return f"{shown} is newer than {made}: if it has changed, `distify convert {shown}` makes that anew"
-    return ""
 
 
 def beside(conversion: Conversion, script: str, force: bool) -> Layout:
@@ -131,9 +123,12 @@ def _stays_behind(path: str, folder: str) -> bool:
 
 def _is_twin(path: str) -> bool:
     """Whether a conversion has put it beside its original."""
-    stem = path.removesuffix(_TWIN)
-    beside = stem != path and any(os.path.isfile(f"{stem}{ending}") for ending in (".py", ".ipynb"))
-    return beside and os.path.isfile(path) and b"distify_runtime" in _read(path)
+    return bool(original_of(path)) and os.path.isfile(path) and _is_ours(_read(path))
+
+
+def _is_ours(data: bytes) -> bool:
+    """Of a conversion in which only an import was changed, the name of what it imports tells."""
+    return b"distify_runtime" in data or re.search(rb"^\s*(from|import)\b.*_dist\b", data, re.MULTILINE) is not None
 
 
 def _is_in(path: str, folder: str) -> bool:
@@ -161,7 +156,7 @@ def conflicts(writes: Sequence[Write], script: str) -> Iterator[str]:
             if write.path == script:
                 yield f"{write.path} exists already: --force overwrites it, -o names another"
             else:
-                yield (
-                    f"{write.path} exists already and differs, as from another script's conversion: --force "
-                    "overwrites it, -o DIR/ and --in-place do without it"
-                )
+                old = is_stale(write.path)
+                why = "is older than its original" if old else "differs, as from another script's conversion"
+                less = "--force overwrites it, -o DIR/ and --in-place do without it"
+                yield f"{write.path} exists already and {why}: {less}"

@@ -1,12 +1,15 @@
-"""Blocks that are indented by other tabs and spaces than those around them: Python reads that, libcst does not."""
+"""White space that Python can do with and libcst cannot: blocks indented by tabs and spaces, keywords right behind."""
 
 from __future__ import annotations
 
 import io
+import itertools
+import keyword
 import tokenize
 
 #: The column after a tab, as Python counts it.
 _TAB = 8
+_ENDING = (tokenize.STRING, tokenize.NUMBER)
 
 
 def expanded(text: str) -> str | None:
@@ -20,6 +23,21 @@ def expanded(text: str) -> str | None:
         return None
     inside = _begun_in_strings(tokens)
     return "".join(line if number in inside else _with_spaces(line) for number, line in enumerate(lines, 1))
+
+
+def spaced(text: str) -> str:
+    """The same program with a space before each keyword that follows a bracket, a text or a number without one.
+
+    The text is one that Python compiles.
+    """
+    lines = io.StringIO(text, newline="").readlines()
+    tokens = list(tokenize.generate_tokens(iter(lines).__next__))
+    for before, token in reversed(list(itertools.pairwise(tokens))):
+        touches = before.end == token.start and (before.string[-1:] in ")]}" or before.type in _ENDING)
+        if touches and keyword.iskeyword(token.string):
+            row, column = token.start
+            lines[row - 1] = f"{lines[row - 1][:column]} {lines[row - 1][column:]}"
+    return "".join(lines)
 
 
 def _with_spaces(line: str) -> str:

@@ -10,7 +10,7 @@ import warnings
 
 import libcst as cst
 
-from distify_codemods.indentation import expanded
+from distify_codemods.indentation import expanded, spaced
 from distify_codemods.nesting import too_deep
 from distify_codemods.results import SourceError, SourceFile
 
@@ -22,6 +22,8 @@ _PYTHON_2 = re.compile(
 
 #: Texts that libcst reads and Python may not: escapes that name a character, bytes that are no ASCII.
 _LITERALS = re.compile(r"""\\[NUux]|\b[rR]?[bB][rR]?["'].*[^\x00-\x7f]""")
+#: Empty lines at the end, and the end of the line before them.
+_BLANK_END = re.compile(rb"(\r\n|\r|\n)[ \t\f\r\n]*\Z")
 _NO_LITERAL = ("(unicode error)", "(value error)", "bytes can only contain ASCII")
 
 
@@ -45,6 +47,8 @@ def parse(file: SourceFile) -> cst.Module:
         raise wrong
     try:
         return _parsed(file)
+    except cst.CSTValidationError:
+        return _parsed(SourceFile(file.path, spaced(text).encode(encoding)))
     except cst.ParserSyntaxError as problem:
         pythons = _pythons_error(text, file.path)
         if pythons is None and (spaces := expanded(text)) is not None:
@@ -56,7 +60,13 @@ def parse(file: SourceFile) -> cst.Module:
 
 def _parsed(file: SourceFile) -> cst.Module:
     module = cst.parse_module(file.data)
-    return module if b"\r" not in file.data else _with_last_newline(file, module)
+    if b"\r" not in file.data or module.bytes == file.data:
+        return module
+    ends = _BLANK_END.search(file.data)
+    if ends is not None:  # libcst drops spaces behind the last line, and empty lines before them
+        file = SourceFile(file.path, file.data[: ends.start()] + ends[1])
+        module = cst.parse_module(file.data)
+    return _with_last_newline(file, module)
 
 
 def _with_last_newline(file: SourceFile, module: cst.Module) -> cst.Module:

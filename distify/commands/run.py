@@ -16,8 +16,8 @@ from distify.commands.run_options import Options, run_options
 from distify.errors import DistifyError, ExitCode
 from distify.given import given_options
 from distify.hidden import check_libraries
-from distify.layout import said_if_stale
 from distify.room import check_room
+from distify.stale import said_if_stale
 from distify.terminal import ask, can_ask, say
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from distify_runtime.trace.traces import Trace
 
 from distify.errors import DistifyError
 from distify.horovod import check_installed
-from distify.layout import said_if_stale
+from distify.stale import said_if_stale
 from distify.terminal import say
 from distify.verification.comparing import run_and_compare
 from distify.verification.copies import make_copies, project_of

@@ -135,6 +135,9 @@ def test_a_twin_that_differs_is_not_overwritten_without_force(distify: CommandLi
     assert (ended.code, ended.out) == (2, b"")
     assert ended.err.startswith("distify: pkg/loop_dist.py exists already and differs, as from another script's")
     assert files(project) == before
+    os.utime(project / "pkg/loop_dist.py", (1, 1))
+    older = "distify: pkg/loop_dist.py exists already and is older than its original: --force overwrites it"
+    assert distify("convert", "train.py", "--yes").err.startswith(older)
     assert distify("convert", "train.py", "--yes", "--force").code == 0
     assert b"distify_runtime" in (project / "pkg/loop_dist.py").read_bytes()
 

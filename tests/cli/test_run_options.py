@@ -173,7 +173,8 @@ def test_what_cannot_be_followed_is_one_line(distify: CommandLine, words: tuple[
     assert not Path("logs").exists()
 
 
-STALE = "distify: train.py is newer than train_dist.py: if it has changed, `distify convert train.py` makes that anew\n"
+ANEW = "if it has changed, `distify convert train.py --force` makes that anew\n"
+STALE = f"distify: train.py is newer than train_dist.py: {ANEW}"
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(9, STALE), (-9, "")])
@@ -185,6 +186,27 @@ def test_a_conversion_that_is_older_than_its_script_is_told(seconds: int, told: 
     ended = distify("run", "-np", "2", "--dry-run", "train_dist.py", python=(), CUDA_VISIBLE_DEVICES="")
     assert (ended.code, ended.err.startswith("distify: train.py")) == (0, bool(told))
     assert told in ended.err
+
+
+@pytest.mark.parametrize(
+    "importing", ["from net_dist import Net", "import net_dist as net", "from pkg import net_dist"]
+)
+def test_a_module_that_is_newer_than_its_conversion_is_told(importing: str, distify: CommandLine) -> None:
+    folder = Path("pkg" if "pkg" in importing else ".")
+    folder.mkdir(exist_ok=True)
+    for path in (Path("train.py"), Path("train_dist.py"), folder / "net.py", folder / "net_dist.py"):
+        path.write_text(f"{CONVERTED}{importing}\n" if path.name == "train_dist.py" else "")
+    when = (folder / "net_dist.py").stat().st_mtime + 9
+    os.utime(folder / "net.py", (when, when))
+    ended = distify("run", "-np", "2", "--dry-run", "train_dist.py", python=(), CUDA_VISIBLE_DEVICES="")
+    assert f"distify: {folder / 'net.py'} is newer than {folder / 'net_dist.py'}: {ANEW}" in ended.err
+
+
+def test_a_module_that_is_not_converted_is_none_of_it(distify: CommandLine) -> None:
+    for name, content in (("train_dist.py", f"{CONVERTED}import other\n"), ("other_dist.py", ""), ("other.py", "")):
+        Path(name).write_text(content)
+    os.utime("other_dist.py", (1, 1))
+    assert "is newer" not in distify("run", "-np", "2", "--dry-run", "train_dist.py", CUDA_VISIBLE_DEVICES="").err
 
 
 def test_a_script_that_nothing_was_made_of_is_not_old(distify: CommandLine) -> None:

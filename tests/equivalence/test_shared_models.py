@@ -154,6 +154,14 @@ for epoch in range(3):
         loss = F.cross_entropy(net(x), y) + net.module[0].weight.norm() * net(x).std(){STEP}
 net = net.module
 """,
+    "nn.DataParallel around a part of it": f"""
+net = nn.Sequential(nn.DataParallel(net), nn.Tanh())
+assert "0.module.0.weight" in net.state_dict()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+{LOADER}
+for epoch in range(3):
+    for x, y in loader:
+        loss = F.cross_entropy(net(x), y) + net[0].module[0].weight.norm() * net(x).std(){STEP}""",
 }
 
 

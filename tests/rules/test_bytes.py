@@ -41,6 +41,19 @@ def test_newlines_and_the_last_line(newline: str, bom: bytes, end: bool) -> None
     assert converted_bytes(spelled(BEFORE)) == spelled(NEW)
 
 
+@pytest.mark.parametrize("end", ["\n    ", "\n    \n   \n\n   ", "\n\n\n", "  "])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_blank_lines_at_the_end_are_no_reason_to_decline(end: str, newline: str) -> None:
+    after = converted_bytes((BEFORE.removesuffix("\n") + end).replace("\n", newline).encode())
+    assert after.rstrip() == NEW.rstrip().replace("\n", newline).encode()
+
+
+def test_a_keyword_right_behind_a_bracket_gets_a_space_where_libcst_needs_one() -> None:
+    setup = "pairs = {key: (key if 1 else key)for key in range(3)}\n"
+    assert "(key if 1 else key) for key in range(3)" in converted(script(setup=setup))
+    assert "[(1)for key in range(3)]" in converted(script(setup="pairs = [(1)for key in range(3)]\n"))
+
+
 @pytest.mark.parametrize("indent", ["\t", "  ", "   ", "        "])
 def test_indentation(indent: str) -> None:
     def spelled(text: str) -> str:

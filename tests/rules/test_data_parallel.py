@@ -484,3 +484,73 @@ def test_a_class_derived_from_it_of_which_more_is_asked_stays(member: str, after
     derived = f"class Parallel(nn.DataParallel):\n{member}\n\n"
     before = script(imports=IMPORTS + derived, model=f"{MODEL}model = Parallel(model)\n", after=after)
     assert "model = Parallel(model)\n" in converted(before, Options())
+
+
+# ---- parts of a model, which have `module.` in their keys on every machine
+
+PART = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {part}
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.head(self.{name}(x))
+
+
+"""
+ON_ONE = "device_ids=[rt.gpu_index()])"
+
+
+@pytest.mark.parametrize("rung", ["parted", "shared"])
+@pytest.mark.parametrize(
+    ("part", "kept"),
+    [
+        ("self.body = nn.DataParallel(nn.Linear(4, 4))", f"self.body = nn.DataParallel(nn.Linear(4, 4), {ON_ONE}"),
+        (
+            "self.body = nn.Linear(4, 4)\n        self.body = nn.DataParallel(self.body, device_ids=[0, 1], dim=0)",
+            f"self.body = nn.DataParallel(self.body, {ON_ONE}",
+        ),
+        (
+            "self.body = torch.nn.DataParallel(module=nn.Linear(4, 4), output_device=0)",
+            f"self.body = torch.nn.DataParallel(nn.Linear(4, 4), {ON_ONE}",
+        ),
+        (
+            "self.body = nn.Sequential(nn.DataParallel(nn.Linear(4, 4)), nn.ReLU())",
+            f"self.body = nn.Sequential(nn.DataParallel(nn.Linear(4, 4), {ON_ONE}, nn.ReLU())",
+        ),
+        (
+            'self.add_module("body", nn.DataParallel(nn.Linear(4, 4)))',
+            f'self.add_module("body", nn.DataParallel(nn.Linear(4, 4), {ON_ONE})',
+        ),
+    ],
+)
+def test_a_part_of_a_model_stays_in_it_on_one_gpu(part: str, kept: str, rung: str) -> None:
+    before = script(imports=IMPORTS + PART.format(part=part, name="body"), model="model = Net()\n", after=SAVE)
+    text = converted(before, Options(strategy="shared") if rung == "shared" else Options())
+    assert kept in text
+    assert "add_module_prefix" not in text
+    assert "inputs_to_device" not in text
+
+
+def test_a_part_that_is_wrapped_from_outside_stays_in_it() -> None:
+    net = IMPORTS + PART.format(part="self.body = nn.Linear(4, 4)", name="body")
+    model = "model = Net()\nmodel.body = nn.DataParallel(model.body)\nmodel.cuda()\nprint(model.body.module.weight)\n"
+    text = converted(script(imports=net, model=model, after=SAVE))
+    assert f"model.body = nn.DataParallel(model.body, {ON_ONE}\n" in text
+    assert "print(model.module.body.module.weight)\n" in text
+
+
+def test_a_model_that_a_trainer_holds_gives_way() -> None:
+    """Who trains it is no part of it: its keys are those of our wrap."""
+    holder = IMPORTS + "class Holder(nn.Module):\n    pass\n\n\n"
+    model = "holder = Holder()\nholder.net = nn.DataParallel(nn.Linear(4, 1))\nmodel = holder.net\n"
+    assert "nn.DataParallel" not in converted(script(imports=holder, model=model))
+
+
+def test_one_line_for_models_and_for_parts_needs_a_person() -> None:
+    parallel = "def parallel(net):\n    return nn.DataParallel(net)\n\n\n"
+    net = IMPORTS + parallel + PART.format(part="self.body = parallel(nn.Linear(4, 4))", name="body")
+    before = script(imports=net, model="model = parallel(Net())\n", after=SAVE)
+    assert "OLD01" in {code for code, _ in blocked(before)}

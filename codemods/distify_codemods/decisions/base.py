@@ -461,8 +461,9 @@ class Decisions:
     warm_ups: tuple[WarmUp, ...] = ()
     joinings: tuple[Joining, ...] = ()  # of batches that a loss looks at as a whole
     coupled: dict[cst.CSTNode, str] = field(default_factory=dict)  # backward passes, and why nothing is gathered
+    parts: dict[cst.CSTNode, bool] = field(default_factory=dict)  # of modules, in nn.DataParallel: always, or sometimes
     prefixed: dict[cst.CSTNode, bool] = field(default_factory=dict)  # calls on nn.DataParallel: always, or sometimes
-    reached_through: frozenset[cst.CSTNode] = frozenset()  # `.module` on nn.DataParallel in the original
+    reached_through: dict[cst.CSTNode, bool] = field(default_factory=dict)  # `.module` there: whether it gives way
     walked: frozenset[cst.CSTNode] = frozenset()  # `.children` there, and what else shows that it is one
     blocked: list[Blocked] = field(default_factory=list)
 

@@ -34,7 +34,7 @@ from distify_codemods.decisions import (
 )
 from distify_codemods.decisions.base import Decisions, GradientAveraging, Joining, Left, LossReduction, Reduction
 from distify_codemods.decisions.own_figures import OwnFigures
-from distify_codemods.decisions.prefixes import prefixed, reached_through, walked
+from distify_codemods.decisions.prefixes import decide_prefixes
 from distify_codemods.decisions.training_sums import halves, training_sums, written_names
 from distify_codemods.facts import Facts
 
@@ -85,8 +85,7 @@ def decide(dealt: cuts.Dealt, backend: Backend) -> Decisions:
         batch_size.decide_divisions(decisions)
     decisions.training_sums = tuple(_training_sums(decisions))
     decisions.blocked += contradictions.contradictions(decisions)
-    decisions.prefixed, decisions.reached_through = prefixed(facts), reached_through(facts)
-    decisions.walked = walked(facts)
+    decide_prefixes(decisions, facts)
     return decisions
 
 

@@ -2,33 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
+from distify_codemods.decisions.base import Decisions
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.libraries import python
+from distify_codemods.inside import contained, core
+from distify_codemods.libraries import distributed, python, torch_nn
 from distify_codemods.libraries.parallel import DEEP, WALKS
 from distify_codemods.objects import Wrapped
+from distify_codemods.ordered import Ordered
 from distify_codemods.program import Module
+from distify_codemods.settled import is_module
 from distify_codemods.values import Value
 
 
-def reached_through(facts: Facts) -> frozenset[cst.CSTNode]:
-    """`.module` on nn.DataParallel."""
-    return frozenset(
-        event.node
-        for event in facts.of_kind(Kind.ATTRIBUTE)
-        if event.name == "module" and any(isinstance(obj, Wrapped) for obj in event.receiver.objs)
-    )
+def decide_prefixes(decisions: Decisions, facts: Facts) -> None:
+    """`facts`: of the script as it stands, with nn.DataParallel."""
+    held = _parts(facts, () if decisions.shared else facts.models)
+    decisions.parts = _made_for(facts, held)
+    decisions.prefixed, decisions.reached_through = _prefixed(facts, held), _reached_through(facts, held)
+    decisions.walked = _walked(facts, held)
 
 
-def prefixed(facts: Facts) -> dict[cst.CSTNode, bool]:
+def _parts(facts: Facts, wrapped: Collection[Obj]) -> Ordered[Obj]:
+    """What is nn.DataParallel and is held by a module: its keys there are `part.module.weight`, with no GPU, too.
+
+    `wrapped`: what gets a wrap of ours in its place, which has such keys.
+    """
+    events = facts.of_kind(Kind.STORE, Kind.METHOD, Kind.CALL) if facts.calls(*distributed.AROUND) else ()
+    return Ordered(
+        obj for event in events for obj in _held(event)
+        if isinstance(obj, Wrapped) and not obj.ours and core(obj) not in wrapped
+    )  # fmt: skip
+
+
+def _made_for(facts: Facts, held: Ordered[Obj]) -> dict[cst.CSTNode, bool]:
+    """Calls that make such parts: always, or sometimes."""
+    made = {obj.site: True for obj in held if obj.site is not None}
+    for event in facts.calls(*distributed.AROUND) if made else ():
+        if event.node in made and any(isinstance(obj, Wrapped) and obj not in held for obj in event.value.objs):
+            made[event.node] = False
+    return made
+
+
+def _held(event: Event) -> Iterable[Obj]:
+    """What a module is given to hold: as an attribute, by `add_module`, `append`, or as nn.Sequential(...) is."""
+    if event.kind is Kind.STORE:
+        return contained(event.value) if any(map(is_module, event.receiver.objs)) else ()
+    called = event.kind is Kind.CALL
+    if not called and event.name not in torch_nn.TAKE_IN:
+        return ()
+    holders = [obj for obj in event.value.objs if obj.site is event.node] if called else event.receiver.objs
+    if not any(map(is_module, holders)):
+        return ()
+    return (obj for given in event.arguments.all() for obj in contained(given))
+
+
+def _that_go(value: Value, held: Ordered[Obj]) -> list[bool]:
+    """Of each that a value may be, whether it is nn.DataParallel that gives way."""
+    return [isinstance(obj, Wrapped) and not obj.ours and obj not in held for obj in value.objs]
+
+
+def _reached_through(facts: Facts, held: Ordered[Obj]) -> dict[cst.CSTNode, bool]:
+    """`.module` on nn.DataParallel: whether it gives way."""
+    found: dict[cst.CSTNode, bool] = {}
+    for event in facts.of_kind(Kind.ATTRIBUTE):
+        if event.name == "module" and any(isinstance(obj, Wrapped) for obj in event.receiver.objs):
+            found[event.node] = found.get(event.node, False) or any(_that_go(event.receiver, held))
+    return found
+
+
+def _prefixed(facts: Facts, held: Ordered[Obj]) -> dict[cst.CSTNode, bool]:
     """Where the original saves or loads the state of a model in nn.DataParallel: its keys begin with `module.`"""
     found: dict[cst.CSTNode, bool] = {}
     for event in facts.of_kind(Kind.METHOD):
         if event.name in ("state_dict", "load_state_dict"):
-            parallel = [isinstance(obj, Wrapped) for obj in event.receiver.objs]
+            parallel = _that_go(event.receiver, held)
             if any(parallel):
                 found[event.node] = all(parallel) and found.get(event.node, True)
             elif event.node in found:
@@ -36,7 +90,7 @@ def prefixed(facts: Facts) -> dict[cst.CSTNode, bool]:
     return found
 
 
-def walked(facts: Facts) -> frozenset[cst.CSTNode]:
+def _walked(facts: Facts, held: Ordered[Obj]) -> frozenset[cst.CSTNode]:
     """`.children` and the like on what is always nn.DataParallel, where it shows that this is one.
 
     A script that wraps on some machines only goes right without a wrap, too.
@@ -44,7 +98,7 @@ def walked(facts: Facts) -> frozenset[cst.CSTNode]:
     found: dict[cst.CSTNode, bool] = {}
     for event in facts.of_kind(Kind.ATTRIBUTE, Kind.CALL):
         if (event.kind is Kind.ATTRIBUTE and event.name in WALKS) or _asks_for_the_module(event):
-            parallel = [isinstance(obj, Wrapped) and not obj.ours for obj in holder(event).objs]
+            parallel = _that_go(holder(event), held)
             always = bool(parallel) and all(parallel) and found.get(event.node, True)
             found[event.node] = always and not (event.name in DEEP and _takes_each(event.module, event.node))
     return frozenset(node for node, always in found.items() if always)

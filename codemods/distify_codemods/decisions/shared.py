@@ -20,7 +20,7 @@ from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.loaders_of_one import of_one_sample
 from distify_codemods.decisions.loading import decide_loading
 from distify_codemods.decisions.one_sample import nothing_to_share
-from distify_codemods.decisions.prefixes import prefixed, reached_through, walked
+from distify_codemods.decisions.prefixes import decide_prefixes
 from distify_codemods.decisions.training_calls import Called, called_in_training, in_training
 from distify_codemods.decisions.trials import share_forwards, try_out
 from distify_codemods.decisions.whole_graphs import of_one_graph
@@ -60,8 +60,7 @@ def decide_shared(facts: Facts) -> Decisions:
     if decisions.shared:
         _add_frozen(decisions, called)
     _refuse_what_all_would_do(decisions)
-    decisions.prefixed, decisions.reached_through = prefixed(facts), reached_through(facts)
-    decisions.walked = walked(facts)
+    decide_prefixes(decisions, facts)
     decisions.shared_loading = decide_loading(seen, facts)
     if facts.program.options.per_rank_batch:
         enlarging.decide_enlarging(decisions)

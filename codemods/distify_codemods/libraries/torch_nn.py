@@ -41,6 +41,8 @@ PARTS = (PARAMETER, "torch.nn.Buffer")
 #: Functions that fill a tensor.
 FILLS = "torch.nn.init."
 DATA_PARALLEL = "torch.nn.DataParallel"
+#: Methods that make a module a part of another.
+TAKE_IN = frozenset({"add_module", "register_module", "append", "extend", "insert", "update", "__setitem__"})
 SEQUENTIAL = "torch.nn.Sequential"
 #: Containers, which call what they hold, or are asked for it.
 LISTS = (SEQUENTIAL, "torch.nn.ModuleList")

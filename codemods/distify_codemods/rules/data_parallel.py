@@ -40,6 +40,9 @@ def run(context: Context) -> None:
             context.needs_you("nn.DataParallel is given its arguments unseen", module, node, "name the model")
             continue
         inner, parent = given.value, module.parents[node]
+        if node in context.decisions.parts:
+            _keep(context, event)
+            continue
         if not are_moved(context, context.facts.value(inner)):
             context.plan(module).replace(node, _moving(context.rt(module)), CODE, _MOVING)
         elif (
@@ -56,6 +59,29 @@ def run(context: Context) -> None:
     _checkpoints(context)
     if not replicas.run(context) and not found:
         context.not_needed("the script does not use nn.DataParallel")
+
+
+def _keep(context: Context, event: Event) -> None:
+    """Around a part of a module it stays, on the one GPU of the rank: its keys and `.module` are the script's."""
+    node, module = event.node, event.module
+    assert isinstance(node, cst.Call)
+    if not context.decisions.parts[node]:
+        context.needs_you(
+            "nn.DataParallel goes around models and around parts of modules here: it gives way to the wrap of a model, "
+            "and stays around a part", module, node, "wrap models and parts in lines of their own",
+        )  # fmt: skip
+        return
+    context.plan(module).replace(node, _on_one(context.rt(module)), CODE, "a rank has one GPU; the keys of a part stay")
+    context.applied("nn.DataParallel around a part of a model stays, on the one GPU of the rank", module, node)
+
+
+def _on_one(rt: str) -> Rewrite:
+    def rewrite(updated: cst.BaseExpression) -> cst.BaseExpression:
+        assert isinstance(updated, cst.Call)
+        call = call_of(f"wrap({{}}, device_ids=[{rt}.gpu_index()])")(_module_argument(updated))
+        return call.with_changes(func=updated.func)
+
+    return rewrite
 
 
 def _module_argument(updated: cst.BaseExpression) -> cst.BaseExpression:
@@ -76,7 +102,7 @@ def _module_before_wrap(context: Context) -> None:
         return
     for event in context.facts.of_kind(Kind.ATTRIBUTE):
         models = [obj for obj in event.receiver.objs if obj in context.facts.models]
-        through = bool(models) or event.node in context.decisions.reached_through
+        through = context.decisions.reached_through.get(event.node, bool(models))
         if event.name != "module" or not through or wrapped(event.receiver) or _stays_around(event):
             continue
         assert isinstance(event.node, cst.Attribute)
@@ -163,7 +189,8 @@ RULE = Rule(
     name="nn.DataParallel",
     why="A model in nn.DataParallel inside DistributedDataParallel is wrapped twice and would use every GPU "
     "from every process.",
-    safety="Taken out wherever it stands. Where the script leaves it to nn.DataParallel to move a batch to the GPU, "
+    safety="Taken out, but for one around a part of a model: it stays, on the one GPU of the rank, with its keys. "
+    "Where the script leaves it to nn.DataParallel to move a batch to the GPU, "
     "`rt.inputs_to_device(model)` does so. What goes through it by `children()` and the like sees the model as before. "
     "Where a checkpoint was always written with `module.` before its keys, it "
     "still is. Copies made by hand (`replicate`) are left out by the test for several GPUs that they stand "

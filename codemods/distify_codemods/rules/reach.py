@@ -137,7 +137,7 @@ def _places(context: Context, event: Event) -> list[tuple[cst.BaseExpression, st
 
 def _is_as_before(context: Context, event: Event) -> bool:
     """An attribute that the wrap has, too; `.module` of nn.DataParallel, and keys that begin with `module.`."""
-    through = event.node in context.decisions.reached_through
+    through = context.decisions.reached_through.get(event.node, False)
     return through or event.name in TRANSPARENT or _keeps_prefix(context, event)
 
 
