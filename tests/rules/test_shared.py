@@ -366,6 +366,14 @@ def test_a_model_that_a_library_calls() -> None:
     assert lines(before) == [WHOLE_GROUP.strip(), SHARE.strip()]
 
 
+def test_a_model_that_a_loss_of_a_library_was_made_with() -> None:
+    before = script(
+        imports=STRANGE, setup="", model=f"{MODEL}ranking = strange.Ranking(model=model)\n",
+        loop=LOOP.replace("nn.functional.mse_loss(model(x), y)", "ranking(x, y)"),
+    )  # fmt: skip
+    assert lines(before) == [WHOLE_GROUP.strip(), SHARE.strip()]
+
+
 @pytest.mark.parametrize(
     "call",
     ["model.size(1000)", "model.train()", "model.requires_grad_(True)", "print(model.size(1000))"],

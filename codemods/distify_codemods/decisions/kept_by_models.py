@@ -30,6 +30,7 @@ from distify_codemods.decisions.sinks import Kind as Sinks
 from distify_codemods.decisions.sinks import sinks
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core
 from distify_codemods.libraries import in_place, python, torch_nn, torch_tensors
 from distify_codemods.naming import brief
 from distify_codemods.objects import Mapping, Method, Sequence, Setting
@@ -37,7 +38,8 @@ from distify_codemods.origins import Counter
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
-from distify_codemods.values import NOTHING
+from distify_codemods.settled import is_module
+from distify_codemods.values import NOTHING, Value
 
 #: What follows from the size of a batch alone is made anew for another size.
 _OF_SIZES = (Scale.CONST, Scale.COUNT)
@@ -227,7 +229,8 @@ def _parts_of_one_rank(facts: Facts, node: cst.CSTNode, sizes: bool = True) -> b
 def _is_of_one_rank(facts: Facts, module: Module, node: Assignment) -> bool:
     """What is assigned, or whether it is."""
     keys = [one.slice for target in tree.targets(node) for one in tree.walk(target) if isinstance(one, cst.Subscript)]
-    if any(_parts_of_one_rank(facts, one) for one in (node.value, *(part for key in keys for part in key)) if one):
+    given = None if node.value is None or _is_one_module(facts.value(node.value)) else node.value
+    if any(_parts_of_one_rank(facts, one) for one in (given, *(part for key in keys for part in key)) if one):
         return True
     for one in module.enclosing(node):
         if isinstance(one, (cst.FunctionDef, cst.Lambda)):
@@ -239,6 +242,12 @@ def _is_of_one_rank(facts: Facts, module: Module, node: Assignment) -> bool:
         if facts.shares_of_training(turns) and turns.scale in (*PER_SAMPLE, Scale.COUNT):
             return True
     return False
+
+
+def _is_one_module(value: Value) -> bool:
+    """`self.net = self.net.to(x.device)`: the module that it is, whatever the batch."""
+    only = value.single()
+    return only is not None and is_module(core(only))
 
 
 def _outlives(facts: Facts, write: _Write) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import libcst as cst
 
@@ -31,6 +31,8 @@ _OF_ALL_MODULES = frozenset(
     "resize_token_embeddings save_pretrained set_submodule share_memory state_dict step tie_weights to to_empty train "
     "type unfreeze update values xpu zero_grad".split()
 )
+#: Who is known not to call a model that it is given.
+_KNOWN = ("torch.", "builtins.", "local.")
 
 
 @dataclass(frozen=True)
@@ -160,13 +162,17 @@ def _of_libraries(facts: Facts, owners: dict[Obj, Obj], when: Callable[[Facts, E
 
 
 def _handed_over(facts: Facts, models: list[Obj]) -> Iterator[Entry]:
-    """Models that training hands to something of a library, which calls them: `diffusion.loss(model, x)`."""
+    """Models that something of a library is given, in training or as it was made: `diffusion.loss(model, x)`."""
     wanted = set(models)
     for event in facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD) if wanted else ():
-        known = event.kind is Kind.CALL and event.name.startswith(("torch.", "builtins.", "local."))
+        known = event.kind is Kind.CALL and event.name.startswith(_KNOWN)
         if known or not in_training(facts, event):
             continue
-        for value in event.arguments.all():
-            for obj in map(core, value.objs):
-                if obj in wanted:
-                    yield Entry(obj, event)
+        made = (obj.arguments for obj in event.receiver.objs if _is_of_a_library(obj))
+        for given in (event.arguments, *made):
+            objs = (core(obj) for value in given.all() for obj in value.objs) if given is not None else ()
+            yield from (Entry(obj, event) for obj in objs if obj in wanted)
+
+
+def _is_of_a_library(obj: Obj) -> TypeGuard[External]:
+    return isinstance(obj, External) and not obj.name.startswith(_KNOWN)
