@@ -554,3 +554,9 @@ def test_one_line_for_models_and_for_parts_needs_a_person() -> None:
     net = IMPORTS + parallel + PART.format(part="self.body = parallel(nn.Linear(4, 4))", name="body")
     before = script(imports=net, model="model = parallel(Net())\n", after=SAVE)
     assert "OLD01" in {code for code, _ in blocked(before)}
+
+
+def test_one_of_a_library_with_batches_of_its_own_form_stays_on_one_gpu() -> None:
+    imports = f"{IMPORTS}from torch_geometric.nn import DataParallel\n"
+    before = script(imports=imports, model=f"{MODEL}model = DataParallel(model, device_ids=[0, 1])\n")
+    assert f"model = DataParallel(model, {ON_ONE}\n" in converted(before)

@@ -8,6 +8,8 @@ COUNT = "torch.cuda.device_count"
 SPREADS = ("auto", "balanced", "balanced_low_0", "sequential")
 #: `data_parallel(model, inputs)` calls the model.
 FUNCTIONAL = ("torch.nn.parallel.data_parallel",)
+#: Classes of libraries that are derived from nn.DataParallel, and take batches of another form.
+OF_LIBRARIES = ("torch_geometric.nn.DataParallel", "torch_geometric.nn.data_parallel.DataParallel")
 #: The steps of it, by hand.
 REPLICATES = ("torch.nn.parallel.replicate", "torch.nn.parallel.parallel_apply")
 #: What goes through the parts of a wrapper sees the wrapper, or names that begin with `module.`; and how the model

@@ -10,7 +10,7 @@ from distify_codemods.decisions.prefixes import holder
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
 from distify_codemods.libraries import distributed
-from distify_codemods.libraries.parallel import WALKS
+from distify_codemods.libraries.parallel import OF_LIBRARIES, WALKS
 from distify_codemods.naming import brief
 from distify_codemods.objects import Instance
 from distify_codemods.plan import Rewrite
@@ -28,7 +28,7 @@ _REASON = "one process per GPU takes the place of one process for all of them"
 
 
 def run(context: Context) -> None:
-    found = context.facts.calls(*distributed.AROUND)
+    found = context.facts.calls(*distributed.AROUND, *OF_LIBRARIES)
     for event in found:
         node, module = event.node, event.module
         assert isinstance(node, cst.Call)
@@ -40,7 +40,7 @@ def run(context: Context) -> None:
             context.needs_you("nn.DataParallel is given its arguments unseen", module, node, "name the model")
             continue
         inner, parent = given.value, module.parents[node]
-        if node in context.decisions.parts:
+        if node in context.decisions.parts or event.name in OF_LIBRARIES:
             _keep(context, event)
             continue
         if not are_moved(context, context.facts.value(inner)):
@@ -62,17 +62,18 @@ def run(context: Context) -> None:
 
 
 def _keep(context: Context, event: Event) -> None:
-    """Around a part of a module it stays, on the one GPU of the rank: its keys and `.module` are the script's."""
+    """Around a part of a module, or with batches of a form of its own, it stays, on the GPU of the rank."""
     node, module = event.node, event.module
     assert isinstance(node, cst.Call)
-    if not context.decisions.parts[node]:
+    if not context.decisions.parts.get(node, True):
         context.needs_you(
             "nn.DataParallel goes around models and around parts of modules here: it gives way to the wrap of a model, "
             "and stays around a part", module, node, "wrap models and parts in lines of their own",
         )  # fmt: skip
         return
-    context.plan(module).replace(node, _on_one(context.rt(module)), CODE, "a rank has one GPU; the keys of a part stay")
-    context.applied("nn.DataParallel around a part of a model stays, on the one GPU of the rank", module, node)
+    context.plan(module).replace(node, _on_one(context.rt(module)), CODE, "a rank has one GPU; the keys stay")
+    what = "DataParallel of a library" if event.name in OF_LIBRARIES else "nn.DataParallel around a part of a model"
+    context.applied(f"{what} stays, on the one GPU of the rank", module, node)
 
 
 def _on_one(rt: str) -> Rewrite:

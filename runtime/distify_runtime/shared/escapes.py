@@ -120,10 +120,11 @@ def _holders(tensors: list[Tensor], buffers: dict[int, str]) -> dict[int, str]:
     """By the tensor's identity. Nobody: a graph, which no script reads. One search of all objects for all of them."""
     wanted = {id(one) for one in tensors}
     found = {identity: where for identity, where in buffers.items() if identity in wanted}
-    for holder in gc.get_referrers(*tensors) if tensors else []:
-        if holder is tensors or isinstance(holder, types.FrameType):
-            continue
-        owner = _owner(holder)
+    known = gc.get_referrers(*tensors) if tensors else []
+    holders = [one for one in known if one is not tensors and not isinstance(one, types.FrameType)]
+    owners = _owners([one for one in holders if type(one) is dict])
+    for holder in holders:
+        owner = owners.get(id(holder), holder)
         if type(owner).__module__.startswith("distify_runtime"):
             continue
         for name, value in _entries(holder):
@@ -132,16 +133,29 @@ def _holders(tensors: list[Tensor], buffers: dict[int, str]) -> dict[int, str]:
     return found
 
 
-def _owner(holder: Any) -> Any:
-    """The object whose attributes this dictionary is, or the module whose buffers, else what holds."""
-    if type(holder) is not dict:
-        return holder
-    for one in gc.get_referrers(holder):
-        if getattr(one, "__dict__", None) is holder or (isinstance(one, nn.Module) and one._buffers is holder):
-            return one
-        if type(one) is dict and one.get("_buffers") is holder and isinstance(owner := _owner(one), nn.Module):
-            return owner
-    return holder
+def _owners(dictionaries: list[dict[Any, Any]]) -> dict[int, Any]:
+    """By the dictionary's identity, the object whose attributes it is, or the module whose buffers; for some, none.
+
+    Each search goes through all objects that there are, so that there is one for all of them.
+    """
+    wanted, found = {id(one) for one in dictionaries}, dict[int, Any]()
+    inside: dict[int, tuple[int, dict[Any, Any]]] = {}  # attributes of modules, whose buffers are looked for
+    for one in gc.get_referrers(*dictionaries) if dictionaries else []:
+        if one is dictionaries or isinstance(one, types.FrameType):
+            continue
+        if type(one) is dict:
+            if id(buffers := one.get("_buffers")) in wanted:
+                inside[id(one)] = (id(buffers), one)
+            continue
+        if id(attributes := getattr(one, "__dict__", None)) in wanted:
+            found[id(attributes)] = one
+        if isinstance(one, nn.Module) and id(one._buffers) in wanted:
+            found[id(one._buffers)] = one
+    modules = _owners([one for _, one in inside.values()]) if inside else {}
+    for identity, module in modules.items():
+        if isinstance(module, nn.Module):
+            found[inside[identity][0]] = module
+    return found
 
 
 def _entries(holder: Any) -> Iterator[tuple[str, Any]]:
