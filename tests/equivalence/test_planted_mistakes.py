@@ -170,3 +170,34 @@ def test_a_mistake_is_told(name: str, pair: Pair, tmp_path: Path) -> None:
     assert step is None or difference.step == step
     assert message in difference.message
     assert hint in difference.hint
+
+
+LOGGED = """\
+import logging
+import sys
+import warnings
+logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
+"""
+
+
+@pytest.mark.parametrize(
+    ("converted", "result"),
+    [
+        ("logging.info('test accuracy %s', 0.5)", ""),
+        ("logging.info('test accuracy %s', 0.25)", "printed 'test accuracy 0.25', the original 'test accuracy 0.5'"),
+        ("pass", "printed 0 lines about evaluations, the original 1"),
+        ("print('test accuracy', 0.25, file=sys.stderr)", "printed 'test accuracy 0.25', the original"),
+        ("warnings.warn('test accuracy 1'); logging.info('test accuracy 0.5')", ""),
+        ("print('\\rtest accuracy 0.1', end='\\r', file=sys.stderr); logging.info('test accuracy 0.5')", ""),
+    ],
+)
+def test_figures_that_go_to_the_log(converted: str, result: str, tmp_path: Path) -> None:
+    """By default it is stderr, where progress bars and warnings are, too."""
+    original = f"{LOGGED}logging.info('test accuracy %s', 0.5)\n"
+    for name, text in (("train.py", original), ("train_dist.py", f"{LOGGED}{converted}\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    trace = run_original(tmp_path / "train.py", [], tmp_path / "base", STEADY)
+    ranks = run_converted(tmp_path / "train_dist.py", [], 1, tmp_path / "dist", STEADY)
+    (figures,) = (one for one in compare(trace, ranks, TOLERANCE) if one.name == "printed figures")
+    told = figures.difference.message if figures.difference is not None else figures.found
+    assert told.startswith(result or "1 line about evaluations")

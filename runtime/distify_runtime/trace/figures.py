@@ -15,6 +15,10 @@ _TIME = re.compile(
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
 
 
+def without_clock(line: str) -> str:
+    return _TIME.sub("", line).strip()
+
+
 def different_figure(ours: str, theirs: str, part: float) -> bool:
     """Whether two lines have other numbers: by more than `part` of them, and than their last digit."""
     got, wanted = list(_figures(ours)), list(_figures(theirs))

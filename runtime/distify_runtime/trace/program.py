@@ -24,6 +24,7 @@ from distify_runtime.own_random import draw_by_themselves
 from distify_runtime.patching import wrap
 from distify_runtime.trace import script
 from distify_runtime.trace.draws import watch_draws
+from distify_runtime.trace.logged import keep_what_is_logged
 from distify_runtime.trace.looks import watch_looks
 from distify_runtime.trace.moves import move_as_on_a_gpu
 from distify_runtime.trace.noise import same_noise, watch_initialising, without_dropout
@@ -48,6 +49,7 @@ def main() -> None:
     watch(record, options.steps)
     watch_writes(record.written, options.root, options.spare, options.out.resolve().with_suffix(".refused"))
     _keep_what_is_said(options.out.resolve().with_suffix(".watched"))
+    keep_what_is_logged(record.logged)
     watch_looks(options.root, options.spare, options.out.resolve().with_suffix(".missed"))
     watch_passes(options.steps_of_pass, options.short_after, filling, record.readings)
     count_repeats_once(filling.ranks)

@@ -60,6 +60,7 @@ class Record:
         self.saves: list[dict[str, Any]] = []
         self.saves_in_memory: list[dict[str, Any]] = []
         self.written: list[str] = []
+        self.logged: list[str] = []
         self.world_size = 1
         self.training_inputs = 0
         self.work = Work()
@@ -117,6 +118,7 @@ class Record:
             "saves": self.saves,
             "saves_in_memory": self.saves_in_memory,
             "written": self.written,
+            "logged": self.logged,
             "world_size": self.world_size,
             "cut": self.is_cut,
             "later": self.begun.later() if self.is_cut else [],

@@ -82,13 +82,14 @@ class Trace:
     orders: list[tuple[int, str, str, int]] = field(default_factory=list)
     #: The step, where chance was, and of how many numbers some would go; of wrapped models, if any has some.
     dropouts: list[tuple[int, int, int]] = field(default_factory=list)
+    logged: list[str] = field(default_factory=list)  # lines of stderr, without times
     hooks: str = ""  # of it, what is about a wrapped model that has lost its hooks
     watched: list[str] = field(default_factory=list)  # what the run's own watch has said
     missed: list[str] = field(default_factory=list)  # whole paths beside the project that its copy does not lead to
 
     @property
     def evaluation_lines(self) -> list[str]:
-        return list(filter(None, map(_of_an_evaluation, self.lines)))
+        return list(filter(None, map(_of_an_evaluation, (*self.lines, *self.logged))))
 
     def name_of(self, optimizer: int, entry: int) -> str:
         """The parameter that entry number `entry` of a step's parameters belongs to."""
