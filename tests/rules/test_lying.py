@@ -59,6 +59,7 @@ def strategy_of(layer: str, forward: str) -> Strategy | None:
         ("nn.ReLU()", "x = F.max_pool1d(x[:, 0].t(), 3, 1, 1).t()"),
         ("nn.ReLU()", "x = torch.fft.fftn(x).real.mean(1)"),
         ("nn.ReLU()", "x = torch.fft.fft2(x[:, 0]).real"),
+        ("nn.ReLU()", "x = torch.fft.ifft2(torch.zeros(x.size(0), 6) + x[:, 0]).real"),
         ("nn.ReLU()", "x = torch.tril(x[:, 0])"),
         ("nn.ReLU()", "x = x[:, 0] * torch.tril(torch.ones_like(x[:, 0]))"),
         ("nn.ReLU()", "x = x[:, 0]; x = F.scaled_dot_product_attention(x, x, x)"),
@@ -96,6 +97,11 @@ def test_samples_that_are_mixed(layer: str, forward: str) -> None:
         ),
         ("nn.Linear(6, 6)", "b, t, c = x.shape; x = F.scaled_dot_product_attention(self.layer(x), x, x).mean(1)"),
         ("nn.Conv2d(1, 6, 1)", "x = torch.fft.rfft2(self.layer(x[:, None])).real.mean((2, 3))"),
+        (
+            "nn.Conv2d(1, 6, 1)",
+            "x = self.layer(x[:, None]); f = torch.fft.rfft2(x); o = torch.zeros(x.size(0), 6, 5, 4, dtype=f.dtype); "
+            "o[:, :, :3, :3] = f[:, :, :3, :3]; x = torch.fft.rfft2(torch.fft.irfft2(o, s=(5, 6))).real.mean((2, 3))",
+        ),
         ("nn.GRUCell(6, 6)", "h = x.new_zeros(x.size(0), 6); h = self.layer(x[:, 0], h); x = self.layer(x[:, 1], h)"),
     ],
 )

@@ -210,6 +210,15 @@ _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
 }
 
 
+#: Those of them, and of what goes along a dimension, whose results have as many dimensions as they were given.
+_AS_MANY = frozenset(
+    _WORDS(
+        """tril triu inverse inv pinverse matrix_exp matrix_power cholesky fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 fft ifft
+        rfft irfft hfft ihfft fftn ifftn rfftn irfftn hfftn ihfftn fftshift ifftshift logcumsumexp diff"""
+    )
+)
+
+
 def dims_of(name: str, tensor: Value, arguments: Arguments) -> int:
     """How many dimensions the result has at least, as far as that is seen."""
     given = len(holding.flat(arguments.positional))
@@ -222,6 +231,8 @@ def dims_of(name: str, tensor: Value, arguments: Arguments) -> int:
         return max(tensor.dims, 2, *(one + 1 if one >= 0 else -one for one in places if isinstance(one, int)))
     if name == "unsqueeze":
         return max(tensor.dims, 1) + 1
+    if name in _AS_MANY:
+        return tensor.dims
     if name in _DIMS or name in _SHAPE_KEEPING or name.startswith(LAYERS) or name.endswith("_like"):
         return max(tensor.dims, _DIMS.get(name, 0))
     return 0

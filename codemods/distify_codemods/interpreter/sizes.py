@@ -60,7 +60,8 @@ def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -
         sizes = holding.flat(arguments.positional)
     scale, sources = _filled(name, arguments, sized(sizes)), sources_of([*sizes, *_entries(name, arguments)])
     if scale is not S.CONST:
-        return Value(scale=scale, sources=sources)
+        is_filled = name in table.FILLED or name in table.DRAWN
+        return Value(scale=scale, sources=sources, dims=len(sizes) - (arguments.star is not None) if is_filled else 0)
     settings = (obj for value in sizes for obj in value.objs if isinstance(obj, (Setting, Const)))
     zero = [machine.made(Zero, node)] if name.endswith(".zeros") else []
     filled = [FILLED] if machine.evidence and name.endswith(_FILLED) else []
