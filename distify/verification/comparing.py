@@ -44,6 +44,7 @@ def run_and_compare(pair: Pair, plan: Plan, copies: tuple[Copy, Copy], folder: P
     try:
         traces = run_converted(plan, dist, folder / "converted.logs", horovod)
         if any(trace.shares_forwards for trace in traces):
+            notes = (*notes, *traces[0].whole)
             done = _compare_shared(pair, plan, original, traces, folder, horovod, notes)
             return _looked_at(done, pair, traces, folder, horovod)
     except Failed as failed:

@@ -201,3 +201,39 @@ def test_figures_that_go_to_the_log(converted: str, result: str, tmp_path: Path)
     (figures,) = (one for one in compare(trace, ranks, TOLERANCE) if one.name == "printed figures")
     told = figures.difference.message if figures.difference is not None else figures.found
     assert told.startswith(result or "1 line about evaluations")
+
+
+WHOLE = """\
+import distify_runtime as rt
+import torch
+from torch import nn
+
+rt.init_process_group(whole_batches=True)
+
+
+class Centred(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.layer(x - x.mean(0))
+
+
+model = Centred()
+rt.data_parallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    model(torch.rand(8, 3)).square().sum().backward()
+    optimizer.step()
+"""
+
+
+def test_what_every_rank_computes_whole_is_told(tmp_path: Path) -> None:
+    """Its layers are shared in its place: by what the model is given, the work is halved."""
+    (tmp_path / "train_dist.py").write_text(WHOLE, encoding="utf-8")
+    ranks = run_converted(tmp_path / "train_dist.py", [], 2, tmp_path / "dist", STEADY)
+    (told,) = ranks[0].whole
+    assert told.startswith("Centred is computed on whole batches by every rank: ")
+    assert told.endswith("its parts are shared in its place: layer")
+    assert not ranks[1].whole

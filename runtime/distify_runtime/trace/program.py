@@ -49,7 +49,7 @@ def main() -> None:
     watch(record, options.steps)
     watch_writes(record.written, options.root, options.spare, options.out.resolve().with_suffix(".refused"))
     _keep_what_is_said(options.out.resolve().with_suffix(".watched"))
-    keep_what_is_logged(record.logged)
+    keep_what_is_logged(record.logged, record.whole)
     watch_looks(options.root, options.spare, options.out.resolve().with_suffix(".missed"))
     watch_passes(options.steps_of_pass, options.short_after, filling, record.readings)
     count_repeats_once(filling.ranks)

@@ -61,6 +61,7 @@ class Record:
         self.saves_in_memory: list[dict[str, Any]] = []
         self.written: list[str] = []
         self.logged: list[str] = []
+        self.whole: list[str] = []
         self.world_size = 1
         self.training_inputs = 0
         self.work = Work()
@@ -119,6 +120,7 @@ class Record:
             "saves_in_memory": self.saves_in_memory,
             "written": self.written,
             "logged": self.logged,
+            "whole": self.whole,
             "world_size": self.world_size,
             "cut": self.is_cut,
             "later": self.begun.later() if self.is_cut else [],

@@ -83,6 +83,7 @@ class Trace:
     #: The step, where chance was, and of how many numbers some would go; of wrapped models, if any has some.
     dropouts: list[tuple[int, int, int]] = field(default_factory=list)
     logged: list[str] = field(default_factory=list)  # lines of stderr, without times
+    whole: list[str] = field(default_factory=list)  # what the run says of models that every rank computes whole
     hooks: str = ""  # of it, what is about a wrapped model that has lost its hooks
     watched: list[str] = field(default_factory=list)  # what the run's own watch has said
     missed: list[str] = field(default_factory=list)  # whole paths beside the project that its copy does not lead to
