@@ -184,6 +184,37 @@ def test_a_signal_leaves_no_process_behind(
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
+def test_a_signal_that_the_script_knows_is_every_ranks(
+    distify: CommandLine, write: Write, tmp_path: Path, number: int
+) -> None:
+    """As batch systems send one before time is up: "save, and end"."""
+    script = write(
+        "told = []\n"
+        f"signal.signal({int(number)}, lambda number, frame: told.append(number))\n"
+        "open(f'ready{rank}', 'w').close()\n"
+        "while not all(os.path.exists(f'ready{one}') for one in (0, 1)): time.sleep(0.01)\n"
+        "print('training', flush=True)\n"
+        "while not told: time.sleep(0.01)\n"
+        "open(f'saved{rank}', 'w').close()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "distify", "run", "-np", "2", "--logs", "logs", script],
+        cwd=tmp_path, env={**distify.env, "CUDA_VISIBLE_DEVICES": ""}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"training\n"
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+        assert (process.returncode, err.decode()) == (0, "distify: 2 ranks, logs in logs\n")
+        assert (tmp_path / "saved0").exists()
+        assert (tmp_path / "saved1").exists()
+    finally:
+        if process.poll() is None:
+            process.kill()
+
+
 def test_a_terminal_stays_one_for_rank_0(distify: CommandLine, write: Write, tmp_path: Path) -> None:
     script = write("print(rank, sys.stdout.isatty(), sys.stderr.isatty())\n")
     done = distify.at_terminal("run", "-np", "2", "--logs", "logs", script, CUDA_VISIBLE_DEVICES="")

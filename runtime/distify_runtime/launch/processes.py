@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: What a script may know, as "save, and end", and no process of ours.
+SCRIPTS_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
 WAKING_SIGNALS = (signal.SIGCHLD, signal.SIGWINCH)
 POLL_SECONDS = 0.02
 _PR_SET_CHILD_SUBREAPER = 36
@@ -28,7 +30,7 @@ def signals_as_bytes() -> Iterator[socket.socket]:
     reader, writer = socket.socketpair()
     reader.setblocking(False)
     writer.setblocking(False)
-    every = (*ENDING_SIGNALS, *WAKING_SIGNALS)
+    every = (*ENDING_SIGNALS, *SCRIPTS_SIGNALS, *WAKING_SIGNALS)
     handled = [number for number in every if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, lambda number, frame: None) for number in handled}
     wakeup_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)

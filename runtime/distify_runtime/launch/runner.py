@@ -21,6 +21,7 @@ from distify_runtime.launch.machines import Machines
 from distify_runtime.launch.news import News
 from distify_runtime.launch.processes import (
     ENDING_SIGNALS,
+    SCRIPTS_SIGNALS,
     adopting_orphans,
     children,
     end_leftovers,
@@ -130,6 +131,9 @@ class Job:
                 self.screen.resize()
             elif number in ENDING_SIGNALS:
                 self._end(agent, number)
+            elif number in SCRIPTS_SIGNALS:
+                for rank in self._groups.keys() - self._ends.keys():
+                    self._ask(rank, number)
         self._see_who_joins(agent)
         self._machines.tell(self._ends.values(), for_good=self._has_failed)
         if self._machines.has_failed and self._kill_at == FOR_EVER:
