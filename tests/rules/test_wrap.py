@@ -136,6 +136,17 @@ class Trainer:
     assert after.index("self.net = nn.Linear(4, 1)\n") < after.index(line) < after.index("for epoch")
 
 
+@pytest.mark.parametrize("names", [("first", "second"), ("model", "model")])
+def test_a_function_that_makes_and_trains_one_in_each_call(names: tuple[str, str]) -> None:
+    """Behind the call it would be trained by each rank for itself."""
+    body = f"def train():\n{indented(MODEL + OPTIMIZER + LOOP)}    return model\n\n\n"
+    calls = "".join(f"{name} = train()\n" for name in names)
+    text = converted(script(model="", optimizer="", loop=body + calls))
+    assert f"    {WRAP}" in text
+    assert text.endswith(f"    return model\n\n\n{calls}")
+    assert "rt.seed_ranks_alike()" in text
+
+
 def test_global_of_a_function_defined_before() -> None:
     train = f"def train(epoch):\n{LOOP.split(chr(10), 1)[1]}\n\n"
     before = script(setup=train, loop="for epoch in range(3): train(epoch)\n")

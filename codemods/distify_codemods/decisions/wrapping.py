@@ -12,6 +12,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Wrap, lines_to, path
 from distify_codemods.decisions.kept_in_arms import behind_all, line_in
+from distify_codemods.decisions.of_before import ASSIGNMENTS
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
@@ -35,7 +36,7 @@ def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], 
             continue
         for name in _names(facts, frame, model):
             wrap = after_last(model, frame, name, forward, touching, sync)
-            if wrap is None:
+            if wrap is None or _is_named_after_training(frame, name, model, forward):
                 continue
             if has_name(frame, name, wrap.statement, wrap.after, forward):
                 yield wrap
@@ -57,6 +58,16 @@ def where_it_is_kept(facts: Facts, model: Obj, forward: Event, touching: list[Ev
         for line in dict.fromkeys(lines):
             if line is not None:
                 yield Wrap(target, event.module, line, True, (model,), sync, why, event.node)
+
+
+def _is_named_after_training(frame: Frame, name: str, model: Obj, forward: Event) -> bool:
+    """`first = train(seed)`, which makes the model and trains it: there is no such name before."""
+    lines = [here.node for here in forward.here.up() if here.frame is frame]
+    for line in lines:
+        if isinstance(line, cst.SimpleStatementLine) and not {*model.context, model.site}.isdisjoint(tree.walk(line)):
+            targets = [target for one in line.body if isinstance(one, ASSIGNMENTS) for target in tree.targets(one)]
+            return any(isinstance(target, cst.Name) and target.value == name for target in targets)
+    return False
 
 
 def _runs_again(frame: Frame, forward: Event, touching: list[Event]) -> bool:
