@@ -167,6 +167,8 @@ class Plan:
     ) -> None:
         if self._leaves_alone(code, statement, reason):
             return
+        if tree.is_elif(self.module.parents, statement):
+            raise ValueError("a guard around an elif, which belongs to the statement before it")
         known = self.guards.get(statement)
         if known is not None and known.header != header:
             raise ValueError("two guards around one statement")

@@ -6,7 +6,7 @@ import ast
 import dataclasses
 import re
 from abc import ABCMeta
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 import libcst as cst
@@ -98,6 +98,11 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         below = children(current)
         below.reverse()
         stack += below
+
+
+def is_elif(parents: Mapping[cst.CSTNode, cst.CSTNode], node: cst.CSTNode) -> bool:
+    """Whether it is an arm of the statement that it stands in: nothing can be put before it, or around it."""
+    return isinstance(node, cst.If) and isinstance(parents.get(node), cst.If)
 
 
 def parents_of(module: cst.Module) -> dict[cst.CSTNode, cst.CSTNode]:

@@ -290,6 +290,29 @@ def test_left_alone(after: str) -> None:
     assert converted(before) == distributed(after=after)
 
 
+READ = """\
+start = 1
+if os.path.exists("latest.pt"):
+    checkpoint = torch.load("latest.pt")
+    start = checkpoint["epoch"] + 1
+"""
+IN_ARMS = """\
+if start > 1:
+    pass
+elif start % 2 == 0:
+    torch.save(model.state_dict(), "even.pt")
+"""
+
+
+def test_an_arm_whose_test_was_read_from_a_file() -> None:
+    """Nothing can be put around an arm: what it does is guarded inside."""
+    imports = f"import os\n{IMPORTS}"
+    text = converted(script(imports=imports, setup=READ, after=IN_ARMS))
+    assert text.endswith(
+        'elif start % 2 == 0:\n    if rt.is_main_process():\n        torch.save(model.module.state_dict(), "even.pt")\n'
+    )
+
+
 def test_place() -> None:
     before = script(after='torch.save(data, "a.pt")\n')
     assert [change.place.line for change in changes("SAVE01", before)] == [line_of(before, "torch.save")]

@@ -183,7 +183,7 @@ def _said(facts: Facts) -> Iterator[Common]:
             about = directive.about
             if isinstance(about, cst.SimpleStatementLine):
                 yield Common(module, about, None)
-            elif isinstance(about, cst.If) and not isinstance(module.parents.get(about), cst.If):
+            elif isinstance(about, cst.If) and not tree.is_elif(module.parents, about):
                 yield Common(module, about, about.test)
             elif isinstance(about, cst.For):
                 yield Common(module, about, about.iter)

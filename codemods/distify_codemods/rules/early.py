@@ -24,7 +24,7 @@ def may_be_early(
     passed: the statements before its own that may leave; known: figures that are computed there in any case.
     """
     statement = module.statement(node)
-    if isinstance(statement, cst.If) and isinstance(module.parents[statement], cst.If):
+    if tree.is_elif(module.parents, statement):
         return False  # an `elif`: above it there is another arm
     letting = dict(_letting(module, node, statement))
     if any(isinstance(one, (cst.BaseComp, cst.Lambda)) for one in letting):

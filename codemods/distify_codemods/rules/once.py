@@ -83,7 +83,8 @@ def guardable(context: Context, event: Event) -> cst.CSTNode | None:
     for holder in event.module.enclosing(event.node):
         if isinstance(holder, (cst.FunctionDef, cst.Lambda, cst.For, cst.While, cst.ClassDef, cst.BaseComp)):
             break
-        large = isinstance(holder, cst.If) and found is not None and _is_about_files(context, holder)
+        first = isinstance(holder, cst.If) and not tree.is_elif(event.module.parents, holder)
+        large = isinstance(holder, cst.If) and first and found is not None and _is_about_files(context, holder)
         large = large or (isinstance(holder, cst.With) and _opens(context, holder))
         if (large or isinstance(holder, cst.Expr)) and only_writes(context, event.module, holder, event.node):
             found = holder
