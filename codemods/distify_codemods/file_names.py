@@ -111,13 +111,24 @@ class Names:
         if (event, written) not in self._paths:
             path, node = path_of(event, written), _path_node(event, written)
             spelled = tree.code_of(node) if node is not None else ""
-            self._paths[event, written] = _Path(path.constant(), self._ends(event, written), path.objs, spelled)
+            self._paths[event, written] = _Path(path.constant(), self._ends(event, written), _same(path.objs), spelled)
         return self._paths[event, written]
 
     def _ends(self, event: Event, written: bool) -> frozenset[str]:
         if (event.node, written) not in self._known:
             self._known[event.node, written] = _ends(self._facts, event, written)
         return self._known[event.node, written]
+
+
+def _same(objs: Ordered[Obj]) -> Ordered[Obj]:
+    """With what each is another form of, as `Path(path)` is."""
+    found, more = objs, objs
+    while more:
+        forms = (one.arguments for one in more if isinstance(one, External) and one.name in paths.ENDS)
+        given = (one.first for one in forms if one is not None and len(one.all()) == 1)
+        more = Ordered(obj for value in given for obj in value.objs) - found
+        found |= more
+    return found
 
 
 def into_a_handle(event: Event) -> bool:
