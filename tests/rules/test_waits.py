@@ -118,7 +118,7 @@ def test_a_file_is_written_anew_once_all_ranks_have_read_it() -> None:
     ("read", "write"),
     [
         ("path = input()\nd = json.load(open(path))\n", 'with open(path, "w") as f:\n    json.dump(d, f)\n'),
-        ("path = input()\nd = Path(path).read_text()\n", "other = Path(str(path))\nother.write_text(d)\n"),
+        ("path = Path(input())\nd = path.read_text()\n", "other = Path(path)\nother.write_text(d)\n"),
         ('folder = input()\nd = open(f"{folder}/d.txt").read()\n', 'Path(folder, "d.txt").write_text(d)\n'),
         ('d = torch.load("d.pt")\n', 'torch.save(d, "d.pt")\n'),
         ('d = np.load("in/d.npy")\n', 'np.save("in/d", d)\n'),
