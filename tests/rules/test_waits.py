@@ -451,6 +451,12 @@ def test_no_wait_inside_of_a_forward_pass(first: str, waits: bool) -> None:
     assert "rt.barrier()" not in after[after.index("class Net") : after.index("model = Net()")]
 
 
+@pytest.mark.parametrize(("text", "waits"), [("</t>", False), ("<br/>", False), ("words/t", True)])
+def test_markup_is_no_path(text: str, waits: bool) -> None:
+    after = f'{OTHERS}import strange\nnames = strange.tokens(name + "{text}")\n'
+    assert ("rt.barrier()" in converted(script(imports=READS, after=after))) is waits
+
+
 def test_whether_a_file_is_there_is_no_path() -> None:
     setup = "known = os.path.exists('a')\nrows = list(range(4)) if known else [1]\nnp.save(input(), [1])\n"
     given = script(imports=f"import unheard\n{READS}", setup=setup, after="value = unheard.take(rows)\n")
