@@ -324,7 +324,7 @@ def test_fewer_samples_than_ranks_are_told(loader: str, setup: str, unless: str)
     """A batch of two samples has nothing for a third rank, however it is shared."""
     (message,) = _told_of_few_samples(loader, setup, strategy="shared")
     size = 7 if "7" in loader else 2
-    assert message.startswith(f"{unless}a batch has {size} samples, and so there is work for {size} ranks at most: ")
+    assert message.startswith(f"{unless}a batch has {size} samples: what has one row for each of them is work ")
     assert not _told_of_few_samples(loader, setup, strategy="shared", scale="linear")
     (message,) = _told_of_few_samples(loader, setup, strategy="sharded")
     few = "a batch of 7 does not divide by 2 or by 4 ranks" if size == 7 else "of a batch of 2, each of 2 ranks gets "

@@ -69,8 +69,8 @@ def _enlarge(context: Context) -> None:
             elif found := _few_samples(facts, loader):
                 unless, size = found
                 context.advice(
-                    f"{unless}a batch has {size} samples, and so there is work for {size} ranks at most: of more, each "
-                    f"computes it whole, and a run in which nothing is shared ends; {_LARGER}",
+                    f"{unless}a batch has {size} samples: what has one row for each of them is work for {size} ranks "
+                    f"at most, of more each computes it whole, and a run in which nothing is shared ends; {_LARGER}",
                     loader.made.module, loader.call,
                 )  # fmt: skip
         context.not_needed("every rank sees the batch size of the script")
