@@ -96,6 +96,42 @@ def test_a_check_puts_back_the_generators_that_a_model_has(coin: Callable[[nn.Mo
         torch.testing.assert_close(outputs, alone[0])
 
 
+class Dropping(nn.Module):
+    """Leaves the branch out of some samples, in which each looks at all of them. `before`: what else it draws first."""
+
+    def __init__(self, dropping: str, before: int) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.body, self.dropping, self.before = nn.Linear(5, 7), dropping, before
+
+    def forward(self, samples: Tensor) -> Tensor:
+        for _ in range(self.before):
+            nn.functional.dropout(samples, 0.1)
+        hidden = self.body(samples)
+        branch = hidden - hidden.mean(0)
+        if self.dropping == "dropout":
+            return hidden + branch * nn.functional.dropout(samples.new_ones(len(samples), 1), 0.5)
+        if self.dropping == "filled":
+            return hidden + branch * samples.new_empty(len(samples), 1).bernoulli_(0.5)
+        return hidden + branch * torch.bernoulli(torch.full_like(samples[:, :1], 0.5))
+
+
+def _is_whole(dropping: str, before: int) -> bool:
+    net = Dropping(dropping, before)
+    rt.data_parallel(net)
+    for _ in range(3):
+        net(torch.randn(8, 5)).sum().backward()
+    shared = shared_model(net)
+    return shared is not None and bool(shared.given_up)
+
+
+@pytest.mark.parametrize("before", range(4))
+@pytest.mark.parametrize("dropping", ["dropout", "filled", "made"])
+def test_what_chance_leaves_out_is_not_left_out_of_a_check(dropping: str, before: int) -> None:
+    """A mask with one entry for each sample would else leave out all of a branch, or nothing."""
+    assert on_ranks(_is_whole, dropping, before) == [True, True]
+
+
 class Deciding(nn.Module):
     """A part of a batch that has a large sample goes another way: such calls are taken back, and computed whole."""
 

@@ -86,7 +86,7 @@ def find_plan(
 
     counts: the samples of each rank; else as uneven as can be. vouched: gradients of such calls have been compared.
     """
-    check = _Check(model, call.cut_off(), counts, vouched)
+    check = _Check(model, call.cut_off(), counts, vouched, turn=int(known is not None))
     with _unseen():
         whole = check.whole(())
     said = [one for one in communicator.all_gather_object(whole if isinstance(whole, str) else "") if one]
@@ -135,9 +135,11 @@ class _Check:
     """One call, in parts and whole."""
 
     def __init__(
-        self, model: SharedModel, call: Call, counts: tuple[int, ...] | None, vouched: bool, is_double: bool = False
-    ) -> None:
-        """is_double: what there is to compare is in double precision, under `in_double`."""
+        self, model: SharedModel, call: Call, counts: tuple[int, ...] | None, vouched: bool, is_double: bool = False,
+        turn: int = 0,
+    ) -> None:  # fmt: skip
+        """is_double: what there is to compare is in double precision, under `in_double`. turn: of `OneRow`."""
+        self._turn = turn
         self._is_double = is_double
         self._model, self._call, self._counts, self._vouched = model, call, counts, vouched
         self._readings = Readings()
@@ -217,7 +219,7 @@ class _Check:
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(in_double(self._model.model, self._model.copies.parameters()))
-                check = _Check(self._model, self._call.doubled(), self._counts, self._vouched, is_double=True)
+                check = _Check(self._model, self._call.doubled(), self._counts, self._vouched, True, self._turn)
                 whole = check.whole(())
                 is_there = isinstance(whole, Passed) and whole.precision is None
             except Exception:  # there is no such precision, no memory for it, or none of a tensor of this kind
@@ -286,7 +288,7 @@ class _Check:
         """A pass that leaves no trace, or why there is none."""
         self._draws.again()
         began = positions()
-        with _put_back(self._model.model) as (state, around), Births() as born, OneRow(along) as drawn:
+        with _put_back(self._model.model) as (state, around), Births() as born, OneRow(along, self._turn) as drawn:
             vars(self._model.model).update(self._made)
             inputs = self._inputs()
             try:

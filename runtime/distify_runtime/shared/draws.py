@@ -6,7 +6,7 @@ So a rank that draws for its part gets what it would get of the whole. Seen belo
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,19 +34,25 @@ _DROPOUTS = frozenset(
 _RECURRENT = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
 
 
-class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """What the n-th draw gives follows from n, and is the same all along the dimensions `along[n]`. Nothing that is
-    computed under it indexes past an end, which GPUs do not survive.
+#: More than any pass draws.
+_DRAWS = 1_000_000
 
+
+class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """What the n-th draw gives follows from n and the turn, and is the same all along the dimensions `along[n]`; where
+    it says what is left out, something stays. Nothing that is computed under it indexes past an end, which GPUs do not
+    survive.
+
+    `turn`: of the checks of one model, which draw other numbers: what one of them does not see, the next one may.
     `shapes`: what has been drawn. From those of a part and of the whole follows where the batch is in each draw.
     `drops`: whether a kernel that draws by itself was to leave something out.
     """
 
-    def __init__(self, along: Sequence[Dims] = ()) -> None:
+    def __init__(self, along: Sequence[Dims] = (), turn: int = 0) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.shapes: list[tuple[int, ...]] = []
         self.drops = False
-        self._along = along
+        self._along, self._turn = along, turn
         self._recurrent = _NoDropout(self)
 
     def __enter__(self) -> OneRow:
@@ -81,8 +87,9 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         shape = tuple(args[0].shape)
         with self._drawn(shape) as dims:
             row = args[0].new_empty(_row(shape, dims))
-            filled: Tensor = func(row, *(_row_of(one, shape, dims) for one in args[1:]), **_without_generator(kwargs))
-        return filled
+            given = [_row_of(one, shape, dims) for one in args[1:]]
+            filled: Tensor = func(row, *given, **_without_generator(kwargs))
+        return _some(filled, (*given, *kwargs.values())) if func._schema.name.endswith("bernoulli_") else filled
 
     def _made(self, func: Any, args: Any, kwargs: Any) -> Tensor:
         kwargs = _without_generator(kwargs)
@@ -90,14 +97,16 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             whole: Tensor = func(*args, **kwargs)
         shape = tuple(whole.shape)
         with self._drawn(shape) as dims:
-            row: Tensor = func(*(_row_of(one, shape, dims) for one in args), **kwargs)
+            given = [_row_of(one, shape, dims) for one in args]
+            row: Tensor = func(*given, **kwargs)
+            row = _some(row, given[1:] or given) if func._schema.name.endswith("bernoulli") else row
         return row.expand_as(whole).clone() if row.dim() == whole.dim() else whole
 
     def _dropout(self, input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
         if train is False or p == 0:
             return input.clone(), torch.ones_like(input, dtype=torch.bool)
         with self._drawn(tuple(input.shape)) as dims:
-            kept = input.new_empty(_row(tuple(input.shape), dims)).bernoulli_(1 - p)
+            kept = _some(input.new_empty(_row(tuple(input.shape), dims)).bernoulli_(1 - p), (1 - p,))
         scale = 1 / (1 - p) if p < 1 else 0.0
         return input * kept * scale, kept.expand_as(input).bool()
 
@@ -106,7 +115,7 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         number = len(self.shapes)
         self.shapes.append(shape)
         with _forked():
-            torch.manual_seed(number)
+            torch.manual_seed(number + _DRAWS * self._turn)
             yield self._along[number] if number < len(self._along) else frozenset()
 
 
@@ -136,6 +145,17 @@ def _forked() -> Iterator[None]:
     kind = accelerators.kind() or "cuda"
     with torch.random.fork_rng(devices=range(accelerators.count()), device_type=kind):
         yield
+
+
+def _some(row: Tensor, given: Iterable[Any]) -> Tensor:
+    """A mask that leaves out all of a row leaves out whatever is to be compared: it keeps what it might keep instead.
+
+    given: what the probability is among, if it is not a half.
+    """
+    if row.any():
+        return row
+    chances = [one for one in given if isinstance(one, (float, Tensor)) and not isinstance(one, bool)]
+    return row.copy_((torch.as_tensor(chances[0], device=row.device) > 0).expand_as(row) if chances else row + 1)
 
 
 def batch_dims(parts: Sequence[Sequence[tuple[int, ...]]], whole: Sequence[tuple[int, ...]]) -> list[Dims] | None:
