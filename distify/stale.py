@@ -6,15 +6,17 @@ import ast
 import os
 from collections.abc import Iterator
 
+from distify_codemods.results import SUFFIX
+
 from distify.resolver import LocalModules
 
-TWIN = "_dist.py"
+_TWIN = f"{SUFFIX}.py"
 _ENDINGS = (".py", ".ipynb")
 
 
 def original_of(path: str) -> str:
     """What lies beside a conversion that carries the name of its original; empty where nothing does."""
-    beside = (path.removesuffix(TWIN) + ending for ending in _ENDINGS if path.endswith(TWIN))
+    beside = (path.removesuffix(_TWIN) + ending for ending in _ENDINGS if path.endswith(_TWIN))
     return next((one for one in beside if os.path.isfile(one)), "")
 
 
@@ -41,7 +43,7 @@ def _imported_twins(script: str) -> Iterator[str]:
         importing = left.pop(0)
         for name, level in _imports(importing):
             found = modules(importing, name, level)
-            if found is not None and found.path.endswith(TWIN) and os.path.abspath(found.path) not in seen:
+            if found is not None and found.path.endswith(_TWIN) and os.path.abspath(found.path) not in seen:
                 seen.add(os.path.abspath(found.path))
                 left.append(found.path)
                 yield found.path

@@ -155,6 +155,10 @@ class Facts:
         """Whether it is a trained model that something is called of."""
         return any(core(obj) in self.models for obj in event.receiver.objs)
 
+    def made_in_a_model(self, obj: Obj) -> bool:
+        """Whether it was made in the course of a forward pass of some module."""
+        return not self._forwards.isdisjoint(obj.context)
+
     def in_a_model(self, event: Event) -> bool:
         """Whether it happens in the course of a forward pass of some module."""
         return not self._forwards.isdisjoint(event.here.frame.context)

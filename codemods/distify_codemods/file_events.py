@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -431,11 +430,8 @@ def _stands_for_a_path(obj: Obj) -> bool:
     return isinstance(obj, Const) and isinstance(obj.value, str) and _looks_like_a_path(obj.value)
 
 
-_MARKUP = re.compile(r"</?\w+/?>")
-
-
 def _looks_like_a_path(text: str) -> bool:
-    if "://" in text or any(one.isspace() for one in text) or _MARKUP.search(text):
+    if "://" in text or any(one.isspace() for one in text) or paths.has_markup(text):
         return False
     return "/" in text or "\\" in text or paths.ends_like_a_file(text)
 

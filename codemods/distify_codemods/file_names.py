@@ -124,7 +124,7 @@ def _same(objs: Ordered[Obj]) -> Ordered[Obj]:
     """With what each is another form of, as `Path(path)` is."""
     found, more = objs, objs
     while more:
-        forms = (one.arguments for one in more if isinstance(one, External) and one.name in paths.ENDS)
+        forms = (one.arguments for one in more if isinstance(one, External) and one.name in (paths.PATH, *paths.KEEPS))
         given = (one.first for one in forms if one is not None and len(one.all()) == 1)
         more = Ordered(obj for value in given for obj in value.objs) - found
         found |= more

@@ -229,7 +229,7 @@ def _parts_of_one_rank(facts: Facts, node: cst.CSTNode, sizes: bool = True) -> b
 def _is_of_one_rank(facts: Facts, module: Module, node: Assignment) -> bool:
     """What is assigned, or whether it is."""
     keys = [one.slice for target in tree.targets(node) for one in tree.walk(target) if isinstance(one, cst.Subscript)]
-    given = None if node.value is None or _is_one_module(facts.value(node.value)) else node.value
+    given = None if node.value is None or _is_as_before(facts, facts.value(node.value)) else node.value
     if any(_parts_of_one_rank(facts, one) for one in (given, *(part for key in keys for part in key)) if one):
         return True
     for one in module.enclosing(node):
@@ -244,10 +244,10 @@ def _is_of_one_rank(facts: Facts, module: Module, node: Assignment) -> bool:
     return False
 
 
-def _is_one_module(value: Value) -> bool:
-    """`self.net = self.net.to(x.device)`: the module that it is, whatever the batch."""
+def _is_as_before(facts: Facts, value: Value) -> bool:
+    """`self.net = self.net.to(x.device)`: the module that it is, whatever the batch; not one that is made there."""
     only = value.single()
-    return only is not None and is_module(core(only))
+    return only is not None and is_module(core(only)) and not facts.made_in_a_model(core(only))
 
 
 def _outlives(facts: Facts, write: _Write) -> bool:

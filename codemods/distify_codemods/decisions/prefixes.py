@@ -12,7 +12,7 @@ from distify_codemods.decisions.base import Decisions
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import contained, core
-from distify_codemods.libraries import distributed, python, torch_nn
+from distify_codemods.libraries import python, torch_nn
 from distify_codemods.libraries.parallel import DEEP, WALKS
 from distify_codemods.objects import Wrapped
 from distify_codemods.ordered import Ordered
@@ -34,17 +34,18 @@ def _parts(facts: Facts, wrapped: Collection[Obj]) -> Ordered[Obj]:
 
     `wrapped`: what gets a wrap of ours in its place, which has such keys.
     """
-    events = facts.of_kind(Kind.STORE, Kind.METHOD, Kind.CALL) if facts.calls(*distributed.AROUND) else ()
+    sites = {event.node for event in facts.calls(torch_nn.DATA_PARALLEL)}  # no half of what distributes a script
+    events = facts.of_kind(Kind.STORE, Kind.METHOD, Kind.CALL) if sites else ()
     return Ordered(
         obj for event in events for obj in _held(event)
-        if isinstance(obj, Wrapped) and not obj.ours and core(obj) not in wrapped
+        if isinstance(obj, Wrapped) and obj.site in sites and core(obj) not in wrapped
     )  # fmt: skip
 
 
 def _made_for(facts: Facts, held: Ordered[Obj]) -> dict[cst.CSTNode, bool]:
     """Calls that make such parts: always, or sometimes."""
     made = {obj.site: True for obj in held if obj.site is not None}
-    for event in facts.calls(*distributed.AROUND) if made else ():
+    for event in facts.calls(torch_nn.DATA_PARALLEL) if made else ():
         if event.node in made and any(isinstance(obj, Wrapped) and obj not in held for obj in event.value.objs):
             made[event.node] = False
     return made

@@ -17,6 +17,7 @@ GLOBS = ("glob.glob", "glob.iglob")
 _ENDING = re.compile(
     r"(?:\w|^)\.(?:[A-Za-z][A-Za-z0-9]{0,5}|checkpoint|feather|geojson|parquet|msgpack|safetensors|tfrecords?)$"
 )
+_MARKUP = re.compile(r"</?\w+/?>")
 _WILD = re.compile(r"[*?[]")
 _PATHS = ("os.path.", "pathlib.", "tempfile.")
 _NO_PATHS = ("os.path.exists", "os.path.is", "os.path.getsize", "os.path.getmtime")
@@ -59,6 +60,11 @@ def names_a_path(name: str) -> bool:
 def before_patterns(text: str) -> str:
     """What a path begins with before the first sign that stands for others, as in `runs/*`."""
     return _WILD.split(text)[0]
+
+
+def has_markup(text: str) -> bool:
+    """`</t>`, `<br/>`: its slash leads to no file."""
+    return _MARKUP.search(text) is not None
 
 
 def ends_like_a_file(text: str) -> bool:

@@ -83,8 +83,7 @@ def guardable(context: Context, event: Event) -> cst.CSTNode | None:
     for holder in event.module.enclosing(event.node):
         if isinstance(holder, (cst.FunctionDef, cst.Lambda, cst.For, cst.While, cst.ClassDef, cst.BaseComp)):
             break
-        first = isinstance(holder, cst.If) and not tree.is_elif(event.module.parents, holder)
-        large = isinstance(holder, cst.If) and first and found is not None and _is_about_files(context, holder)
+        large = isinstance(holder, cst.If) and found is not None and _is_about_files(context, event.module, holder)
         large = large or (isinstance(holder, cst.With) and _opens(context, holder))
         if (large or isinstance(holder, cst.Expr)) and only_writes(context, event.module, holder, event.node):
             found = holder
@@ -107,9 +106,10 @@ def _is_told_to_write(context: Context, opened: cst.BaseExpression) -> bool:
     return any(context.facts.value(one).constant() in effects.WRITING_MODES for one in given)
 
 
-def _is_about_files(context: Context, branch: cst.If) -> bool:
+def _is_about_files(context: Context, module: Module, branch: cst.If) -> bool:
     """`if not os.path.isdir(d): os.mkdir(d)`: who looks must be who writes."""
-    return branch.orelse is None and "file" in context.facts.value(branch.test).sources
+    alone = branch.orelse is None and not tree.is_elif(module.parents, branch)
+    return alone and "file" in context.facts.value(branch.test).sources
 
 
 # ---- what else a statement does

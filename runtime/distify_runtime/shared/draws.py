@@ -154,7 +154,7 @@ def _some(row: Tensor, given: Iterable[Any]) -> Tensor:
     """
     if row.any():
         return row
-    chances = [one for one in given if isinstance(one, (float, Tensor)) and not isinstance(one, bool)]
+    chances = [one for one in given if isinstance(one, (int, float, Tensor))]
     return row.copy_((torch.as_tensor(chances[0], device=row.device) > 0).expand_as(row) if chances else row + 1)
 
 

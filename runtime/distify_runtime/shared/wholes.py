@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from distify_runtime.output import note
 
 _MOST_NAMES = 3  # of parts that are computed whole for one reason
-IS_WHOLE = "computed on whole batches by every rank"
+_IS_WHOLE = "computed on whole batches by every rank"
 
 #: By the name of a model: the parts of it that are computed whole, and why; and what is said of itself.
 _parts: dict[str, dict[str, list[str]]] = {}
@@ -23,7 +23,7 @@ def say(model: str, part: str, why: str, instead: Sequence[str]) -> None:
         _parts.setdefault(model, {}).setdefault(why, []).append(part)
     else:
         named = f"; its parts are shared in its place: {', '.join(instead)}" if instead else ""
-        _heads[model] = f"{model} is {IS_WHOLE}: {why}{named}"
+        _heads[model] = f"{model} is {_IS_WHOLE}: {why}{named}"
     if not _open:
         _say_all()
 
@@ -45,7 +45,7 @@ def _say_all() -> None:
     for model in {**_heads, **_parts}:
         of_parts = "; ".join(f"{_listed(names)}: {why}" for why, names in _parts.get(model, {}).items())
         if model not in _heads:
-            note(f"{model}: parts of it are {IS_WHOLE} ({of_parts})")
+            note(f"{model}: parts of it are {_IS_WHOLE} ({of_parts})")
         else:
             note(_heads[model] + (f"; but some of them are computed whole, too ({of_parts})" if of_parts else ""))
     _heads.clear()

@@ -1,4 +1,4 @@
-"""What a script says on stderr, as `logging` and loguru do unless they are told of another place."""
+"""What a script says on stderr, as `logging` does unless it is told of another place."""
 
 from __future__ import annotations
 
@@ -6,17 +6,11 @@ import sys
 from collections.abc import Callable
 
 from distify_runtime.patching import wrap
-from distify_runtime.shared.wholes import IS_WHOLE
 from distify_runtime.trace.figures import without_clock
 
-_OURS = "distify: "
 
-
-def keep_what_is_logged(kept: list[str], whole: list[str]) -> None:
-    """Puts each line there, once it has ended, without the times in it; but for progress bars.
-
-    whole: where what the run itself says of models goes that every rank computes whole.
-    """
+def keep_what_is_logged(kept: list[str]) -> None:
+    """Puts each line there, once it has ended, without the times in it; but for progress bars."""
     if sys.stderr is None:
         return
     left = ""
@@ -26,7 +20,6 @@ def keep_what_is_logged(kept: list[str], whole: list[str]) -> None:
         if "\r" not in text:
             *lines, left = f"{left}{text}".split("\n")
             kept.extend(filter(None, map(_of_the_script, lines)))
-            whole.extend(line.removeprefix(_OURS) for line in lines if line.startswith(_OURS) and IS_WHOLE in line)
         return original(text)
 
     wrap(sys.stderr, "write", write)
@@ -34,4 +27,4 @@ def keep_what_is_logged(kept: list[str], whole: list[str]) -> None:
 
 def _of_the_script(line: str) -> str:
     """Empty for what the run itself says, and for warnings with the line of code that they quote."""
-    return "" if line.startswith(_OURS) or "Warning" in line or "warn(" in line else without_clock(line)
+    return "" if line.startswith("distify: ") or "Warning" in line or "warn(" in line else without_clock(line)

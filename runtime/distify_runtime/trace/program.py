@@ -22,6 +22,7 @@ import torch
 
 from distify_runtime.own_random import draw_by_themselves
 from distify_runtime.patching import wrap
+from distify_runtime.shared import wholes
 from distify_runtime.trace import script
 from distify_runtime.trace.draws import watch_draws
 from distify_runtime.trace.logged import keep_what_is_logged
@@ -49,7 +50,8 @@ def main() -> None:
     watch(record, options.steps)
     watch_writes(record.written, options.root, options.spare, options.out.resolve().with_suffix(".refused"))
     _keep_what_is_said(options.out.resolve().with_suffix(".watched"))
-    keep_what_is_logged(record.logged, record.whole)
+    keep_what_is_logged(record.logged)
+    _keep_what_is_whole(record.whole)
     watch_looks(options.root, options.spare, options.out.resolve().with_suffix(".missed"))
     watch_passes(options.steps_of_pass, options.short_after, filling, record.readings)
     count_repeats_once(filling.ranks)
@@ -106,6 +108,14 @@ def _keep_what_is_said(path: Path) -> None:
         original(message)
 
     wrap(verdict, "say", say)
+
+
+def _keep_what_is_whole(kept: list[str]) -> None:
+    def note(original: Any, message: str) -> None:
+        kept.append(message)
+        original(message)
+
+    wrap(wholes, "note", note)
 
 
 def _seed(seed: int) -> None:
