@@ -122,7 +122,7 @@ class _Line:
             self.others.append(node)
         elif self.facts.value(node).scale in _COUNTS and (parts := self._counted(node)):
             self.counts += parts
-        elif self._made(node, made) or any(self._is_figure(one) for one in tree.walk(node) if one is not node):
+        elif self._made(node, made) or any(self._is_figure(one) for part in _parts(node) for one in tree.walk(part)):
             self._look_inside(node, made)
         elif self.facts.value(node).scale is not Scale.CONST:
             self.others.append(node)

@@ -30,7 +30,7 @@ from distify_runtime.shared.attributes import Watched
 from distify_runtime.shared.comparing import Apart, Both, Doubtful, Outside, Passed
 from distify_runtime.shared.copies import made_by_hooks
 from distify_runtime.shared.doubled import in_double
-from distify_runtime.shared.draws import Dims, OneRow, batch_dims
+from distify_runtime.shared.draws import Dims, OneRow, Side, batch_dims
 from distify_runtime.shared.escapes import Births
 from distify_runtime.shared.graph import flows, leaves_past
 from distify_runtime.shared.kinds import TooLarge
@@ -65,14 +65,15 @@ class Traces(enum.Flag):
 class Found:
     """`why`: what speaks against sharing, if there is no plan; empty if this call does not tell.
 
-    read: what ranks have read out of the parts that were compared. traces: what a whole batch leaves behind, and a part
-    that could not be computed to its end.
+    read: what ranks have read out of the parts that were compared; `read_besides`: by other draws. traces: what a whole
+    batch leaves behind, and a part that could not be computed to its end.
     """
 
     plan: Plan | None
     why: str = ""
     read: Mixture = frozenset()
     traces: Traces = Traces.NONE
+    read_besides: tuple[Mixture, ...] = ()
 
 
 def find_plan(
@@ -86,27 +87,57 @@ def find_plan(
 
     counts: the samples of each rank; else as uneven as can be. vouched: gradients of such calls have been compared.
     """
-    check = _Check(model, call.cut_off(), counts, vouched, turn=int(known is not None))
-    with _unseen():
-        whole = check.whole(())
-    said = [one for one in communicator.all_gather_object(whole if isinstance(whole, str) else "") if one]
-    if any(isinstance(one, _OutOfMemory) for one in said):
-        return _of_fewer(model, call, known, vouched)
-    if said or isinstance(whole, str):  # where it raises an error, the call itself raises it
-        raised = next((one for one in said if isinstance(one, _Raised)), "")
-        return Found(None, "" if raised and known is None else str(raised or "".join(said[:1])))
-    why = ""
-    for plan in known or _candidates(call, whole):
-        if plan.batch.samples(call.tensors) < world_size():
-            continue  # it says nothing about larger batches
+    if known is not None:
+        return _Search(model, call, known, counts, vouched).found
+    search = _Search(model, call, None, counts, vouched, Side.LOW)
+    if search.has_failed:  # it may be the numbers on this side
+        return _Search(model, call, None, counts, vouched).found
+    found = search.found
+    if found.plan is not None and search.has_sides:  # what is decided by one number is compared on both of its sides
+        other = _Search(model, call, [found.plan], counts, vouched, Side.HIGH)
+        if other.found.plan is not None:
+            found.plan.operations |= other.found.plan.operations
+            found.read_besides = (other.found.read,)
+        elif not other.has_failed:
+            return other.found
+    return found
+
+
+class _Search:
+    """Of a plan, by one check. `has_failed`: the whole batch raises an error. `has_sides`: of `OneRow`."""
+
+    def __init__(
+        self, model: SharedModel, call: Call, known: Sequence[Plan] | None, counts: tuple[int, ...] | None,
+        vouched: bool, side: Side = Side.ANY,
+    ) -> None:  # fmt: skip
+        self.has_failed = False
+        self._check = _Check(model, call.cut_off(), counts, vouched, turn=int(known is not None), side=side)
+        self.found = self._find(model, call, known, vouched)
+        self.has_sides = self._check.has_sides
+
+    def _find(self, model: SharedModel, call: Call, known: Sequence[Plan] | None, vouched: bool) -> Found:
+        check = self._check
         with _unseen():
-            found = check.settled(plan)
-        if isinstance(found, Plan):
-            return Found(found, "", check.read)
-        why = why or found  # of the likeliest plan
-    if why and call.is_of_one:  # what was tried were its entries
-        why = "its batch is one sample, of which there is nothing to share"
-    return Found(None, why, check.read, check.traces(whole))
+            whole = check.whole(())
+        said = [one for one in communicator.all_gather_object(whole if isinstance(whole, str) else "") if one]
+        if any(isinstance(one, _OutOfMemory) for one in said):
+            return _of_fewer(model, call, known, vouched)
+        if said or isinstance(whole, str):  # where it raises an error, the call itself raises it
+            raised = next((one for one in said if isinstance(one, _Raised)), "")
+            self.has_failed = bool(raised)
+            return Found(None, "" if raised and known is None else str(raised or "".join(said[:1])))
+        why = ""
+        for plan in known or _candidates(call, whole):
+            if plan.batch.samples(call.tensors) < world_size():
+                continue  # it says nothing about larger batches
+            with _unseen():
+                found = check.settled(plan)
+            if isinstance(found, Plan):
+                return Found(found, "", check.read)
+            why = why or found  # of the likeliest plan
+        if why and call.is_of_one:  # what was tried were its entries
+            why = "its batch is one sample, of which there is nothing to share"
+        return Found(None, why, check.read, check.traces(whole))
 
 
 def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None, vouched: bool) -> Found:
@@ -136,10 +167,10 @@ class _Check:
 
     def __init__(
         self, model: SharedModel, call: Call, counts: tuple[int, ...] | None, vouched: bool, is_double: bool = False,
-        turn: int = 0,
+        turn: int = 0, side: Side = Side.ANY,
     ) -> None:  # fmt: skip
-        """is_double: what there is to compare is in double precision, under `in_double`. turn: of `OneRow`."""
-        self._turn = turn
+        """is_double: what there is to compare is in double precision, under `in_double`. turn, side: of `OneRow`."""
+        self._turn, self._side = turn, side
         self._is_double = is_double
         self._model, self._call, self._counts, self._vouched = model, call, counts, vouched
         self._readings = Readings()
@@ -160,6 +191,11 @@ class _Check:
                 except _TOO_MUCH:
                     self._wholes[along] = _OutOfMemory("it needs more memory than there is for a whole batch")
         return self._wholes[along]
+
+    @property
+    def has_sides(self) -> bool:
+        """Whether the whole batch has, whatever was found to be alike in what is drawn."""
+        return any(isinstance(one, Passed) and one.has_sides for one in self._wholes.values())
 
     def settled(self, plan: Plan) -> Plan | str:
         """The plan with its outputs, or why it does not do."""
@@ -191,7 +227,7 @@ class _Check:
         if len(plan.outputs) == len(outputs):
             outputs = [one.as_ragged_as(before) for one, before in zip(outputs, plan.outputs, strict=True)]
         proposed = replace(plan, outputs=outputs, seen=plan.seen or seen, sizes=tuple(sizes.values()))
-        proposed.agreed, proposed.course = {}, []
+        proposed.agreed, proposed.course, proposed.operations, proposed.counted = {}, [], set(), whole.counted
         found = self._attempt(lambda: (self._shared_pass(proposed, counts), None), along)
         why = _first((found or _DIFFERENT) if isinstance(found, str) else self._differing(found, whole, plan))
         if isinstance(why, Apart):
@@ -219,7 +255,9 @@ class _Check:
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(in_double(self._model.model, self._model.copies.parameters()))
-                check = _Check(self._model, self._call.doubled(), self._counts, self._vouched, True, self._turn)
+                check = _Check(
+                    self._model, self._call.doubled(), self._counts, self._vouched, True, self._turn, self._side
+                )
                 whole = check.whole(())
                 is_there = isinstance(whole, Passed) and whole.precision is None
             except Exception:  # there is no such precision, no memory for it, or none of a tensor of this kind
@@ -288,7 +326,11 @@ class _Check:
         """A pass that leaves no trace, or why there is none."""
         self._draws.again()
         began = positions()
-        with _put_back(self._model.model) as (state, around), Births() as born, OneRow(along, self._turn) as drawn:
+        with (
+            _put_back(self._model.model) as (state, around),
+            Births() as born,
+            OneRow(along, self._turn, self._side) as drawn,
+        ):
             vars(self._model.model).update(self._made)
             inputs = self._inputs()
             try:
@@ -317,7 +359,7 @@ class _Check:
             ours = (*self._call.tensors, *self._model.copies.made())
             known = (*tensors, *found.values(), *leaves.values(), *changed.values(), *ours)
             left = born.left((one for one in known if one is not None), self._model.model)
-            outside = Outside([*left, *around.filled_with(tensors)], numbers, returned)
+            outside, counted = Outside([*left, *around.filled_with(tensors)], numbers, returned), state.counted()
             return Passed(
                 tensors,
                 flowing,
@@ -326,9 +368,11 @@ class _Check:
                 changed,
                 drawn.shapes,
                 drawn.drops,
+                drawn.has_sides,
                 moved,
                 outside,
                 state.spreads(),
+                counted if counted is not None and counted.is_all(self._model.model, numbers) else None,
                 born.precision,
             )
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from distify_runtime.shared.graph import flows, kinds_of_nodes
+from distify_runtime.shared.state import Counted
 from distify_runtime.shared.streams import Positions
 from distify_runtime.sparse import dense
 
@@ -76,9 +77,11 @@ class Passed:
     state: dict[str, Tensor]
     draws: list[tuple[int, ...]]  # the shapes of what was drawn
     drops: bool  # something was left out by a kernel that draws by itself
+    has_sides: bool  # a single number was drawn, by which it may have been decided
     moved: Positions  # where streams are then that were drawn from
     outside: Outside
     spreads: dict[str, float] = field(default_factory=dict)  # by the names of running means in `state`
+    counted: Counted | None = None  # the traces of a pass that counts, if it leaves no others
     precision: torch.dtype | None = None  # of half size, which something was computed in, whatever came of it
 
     @property

@@ -1,7 +1,9 @@
-"""What passes decide by what they read out of their part of the batch, held against what has been checked.
+"""What passes decide, by what they read out of their part of the batch or by whatever else, held against what has been
+checked.
 
-Where the ranks come to other outcomes than in any call that was compared with the whole batch, the call is compared,
-before its outputs are used; calls in which that made a difference are computed whole.
+Where the ranks come to other outcomes than in any call that was compared with the whole batch, or compute what none of
+those has computed, the call is compared, before its outputs are used; calls in which that made a difference are
+computed whole.
 """
 
 from __future__ import annotations
@@ -9,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from distify_runtime.shared.graph import Computed, Operation
 from distify_runtime.shared.readings import Mixture, Words
 
 _MOST_WORDS = 10_000
+_MOST_COURSES = 10_000
 
 #: The same without telling apart the readings at one place.
 _Combination = frozenset[tuple[int, frozenset[int]]]
@@ -19,9 +23,12 @@ _Combination = frozenset[tuple[int, frozenset[int]]]
 
 @dataclass
 class Decided:
-    """Of the calls of one form. `differing_numbers`: ranks have read different ones."""
+    """Of the calls of one form. `differing_numbers`: ranks have read different ones. `operations`: what calls that were
+    compared have computed."""
 
     differing_numbers: bool = False
+    operations: set[Operation] = field(default_factory=set)
+    _courses: set[int] = field(default_factory=set)  # of nothing but these
     _combinations: dict[_Combination, bool] = field(default_factory=dict)
     _outcomes: set[tuple[int, int, frozenset[int]]] = field(default_factory=set)
     _words: dict[frozenset[int], bool] = field(default_factory=dict)
@@ -30,6 +37,17 @@ class Decided:
     def reads(self) -> bool:
         """Whether anything has been read."""
         return bool(self._outcomes)
+
+    def new_in(self, computed: Computed) -> frozenset[Operation]:
+        """What no call that was compared has computed."""
+        if computed.course in self._courses:
+            return frozenset()
+        new = computed.operations - self.operations
+        if not new:
+            if len(self._courses) >= _MOST_COURSES:
+                self._courses.clear()
+            self._courses.add(computed.course)
+        return new
 
     def seen(self, everyone: Sequence[Words]) -> bool | None:
         """Whether calls in which ranks read this are right in parts; None: not known."""

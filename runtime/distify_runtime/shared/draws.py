@@ -5,6 +5,7 @@ So a rank that draws for its part gets what it would get of the whole. Seen belo
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from distify_runtime import accelerators
 from distify_runtime.shared import bounds
+from distify_runtime.shared.readings import unnoticed
 
 Dims = frozenset[int]
 
@@ -32,37 +34,46 @@ _DROPOUTS = frozenset(
     "_cudnn_attention_forward".split()
 )
 _RECURRENT = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
+_PRODUCTS = frozenset(("mul", "__mul__", "__rmul__", "multiply", "lerp"))
+_SOME_WEIGHT = 0.5
 
 
 #: More than any pass draws.
 _DRAWS = 1_000_000
 
 
+class Side(enum.Enum):
+    """On which side of a limit that it is held against a single number is drawn."""
+
+    LOW, HIGH, ANY = 0.04, 0.96, 0.5
+
+
 class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """What the n-th draw gives follows from n and the turn, and is the same all along the dimensions `along[n]`; where
-    it says what is left out, something stays. Nothing that is computed under it indexes past an end, which GPUs do not
-    survive.
+    it says what is left out, something stays, and so does what is multiplied by zero, as by a weight that grows later.
+    Nothing that is computed under it indexes past an end, which GPUs do not survive.
 
     `turn`: of the checks of one model, which draw other numbers: what one of them does not see, the next one may.
+    `side`: of a single number that is drawn evenly, or as true or false: a pass may take one of two ways by it.
     `shapes`: what has been drawn. From those of a part and of the whole follows where the batch is in each draw.
-    `drops`: whether a kernel that draws by itself was to leave something out.
+    `drops`: whether a kernel that draws by itself was to leave something out. `has_sides`: whether `side` was heeded.
     """
 
-    def __init__(self, along: Sequence[Dims] = (), turn: int = 0) -> None:
+    def __init__(self, along: Sequence[Dims] = (), turn: int = 0, side: Side = Side.ANY) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.shapes: list[tuple[int, ...]] = []
-        self.drops = False
-        self._along, self._turn = along, turn
-        self._recurrent = _NoDropout(self)
+        self.drops = self.has_sides = False
+        self._along, self._turn, self._side = along, turn, side
+        self._functions = _Functions(self)
 
     def __enter__(self) -> OneRow:
-        self._recurrent.__enter__()  # type: ignore[no-untyped-call]
+        self._functions.__enter__()  # type: ignore[no-untyped-call]
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)  # type: ignore[no-untyped-call]
-        self._recurrent.__exit__(*error)  # type: ignore[no-untyped-call]
+        self._functions.__exit__(*error)  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, name = kwargs or {}, func._schema.name.partition("::")[2]
@@ -89,7 +100,10 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             row = args[0].new_empty(_row(shape, dims))
             given = [_row_of(one, shape, dims) for one in args[1:]]
             filled: Tensor = func(row, *given, **_without_generator(kwargs))
-        return _some(filled, (*given, *kwargs.values())) if func._schema.name.endswith("bernoulli_") else filled
+        name = func._schema.name.rpartition(":")[2]
+        if name == "bernoulli_":
+            return self._some(filled, (*given, *kwargs.values()))
+        return self._on_both_sides(filled, *given) if name == "uniform_" else filled
 
     def _made(self, func: Any, args: Any, kwargs: Any) -> Tensor:
         kwargs = _without_generator(kwargs)
@@ -99,16 +113,40 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         with self._drawn(shape) as dims:
             given = [_row_of(one, shape, dims) for one in args]
             row: Tensor = func(*given, **kwargs)
-            row = _some(row, given[1:] or given) if func._schema.name.endswith("bernoulli") else row
+            name = func._schema.name.rpartition(":")[2]
+            row = self._some(row, given[1:] or given) if name == "bernoulli" else row
+            row = self._on_both_sides(row) if name in ("rand", "rand_like") else row
         return row.expand_as(whole).clone() if row.dim() == whole.dim() else whole
 
     def _dropout(self, input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
         if train is False or p == 0:
             return input.clone(), torch.ones_like(input, dtype=torch.bool)
         with self._drawn(tuple(input.shape)) as dims:
-            kept = _some(input.new_empty(_row(tuple(input.shape), dims)).bernoulli_(1 - p), (1 - p,))
+            kept = self._some(input.new_empty(_row(tuple(input.shape), dims)).bernoulli_(1 - p), (1 - p,))
         scale = 1 / (1 - p) if p < 1 else 0.0
         return input * kept * scale, kept.expand_as(input).bool()
+
+    def _some(self, row: Tensor, given: Iterable[Any]) -> Tensor:
+        """A mask that leaves out all of a row leaves out whatever is to be compared: it keeps what it might keep. On
+        the high side, a single number leaves out what it might.
+
+        given: what the probability is among, if it is not a half.
+        """
+        chances = [one for one in given if isinstance(one, (int, float, Tensor))]
+        chance = torch.as_tensor(chances[0] if chances else 0.5, device=row.device)
+        if row.numel() == 1 and self._side is not Side.ANY:
+            self.has_sides = True
+            return row.copy_((chance >= 1 if self._side is Side.HIGH else chance > 0).reshape(row.shape))
+        return row if row.any() else row.copy_((chance > 0).expand_as(row))
+
+    def _on_both_sides(self, row: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
+        """Of several numbers, one is on each side."""
+        if self._side is Side.ANY or not row.is_floating_point() or not row.numel():
+            return row
+        self.has_sides |= row.numel() == 1
+        for entry, side in zip(row.flatten()[:2].unbind(), (self._side.value, 1 - self._side.value), strict=False):
+            entry.fill_(low + side * (high - low))
+        return row
 
     @contextmanager
     def _drawn(self, shape: tuple[int, ...]) -> Iterator[Dims]:
@@ -119,19 +157,45 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             yield self._along[number] if number < len(self._along) else frozenset()
 
 
-class _NoDropout(TorchFunctionMode):
-    """Recurrent layers on accelerators: their kernels keep a stream of their own from the first call on that drops
-    something, which is not to begin here."""
+class _Functions(TorchFunctionMode):
+    """What has to be seen above autograd.
+
+    Recurrent layers on accelerators: their kernels keep a stream of their own from the first call on that drops
+    something, which is not to begin here. And products with zero, and what one number chooses: something would be left
+    out of what is compared, and may be there later.
+    """
 
     def __init__(self, row: OneRow) -> None:
         super().__init__()
         self._row = row
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(func, "__name__", "") in _RECURRENT and accelerators.has(args[0]):
+        name, kwargs = getattr(func, "__name__", ""), kwargs or {}
+        if name in _RECURRENT and accelerators.has(args[0]):
             packed = isinstance(args[3], list)  # the weights stand behind the sizes of its batches
             args = self._row.without_dropout(args, 5 + packed)
-        return func(*args, **(kwargs or {}))
+        elif name in _PRODUCTS and any(isinstance(one, Tensor) and one.is_floating_point() for one in args):
+            args = tuple(_not_zero(one) for one in args)
+        elif "alpha" in kwargs:  # of `torch.add(one, other, alpha=weight)`
+            kwargs = kwargs | {"alpha": _not_zero(kwargs["alpha"]) if args[0].is_floating_point() else kwargs["alpha"]}
+        elif name == "where" and len(args) == 3 and _is_one_choice(*args):
+            func, args = torch.add, tuple(_SOME_WEIGHT * one for one in args[1:])
+        return func(*args, **kwargs)
+
+
+def _is_one_choice(condition: Any, *between: Any) -> bool:
+    """Whether one number chooses between tensors: what it does not choose now, it may later."""
+    both = all(isinstance(one, Tensor) and one.is_floating_point() for one in between)
+    return both and isinstance(condition, Tensor) and condition.dim() == 0
+
+
+def _not_zero(factor: Any) -> Any:
+    """A weight that is zero as yet, as it may be later; anything else, as it is."""
+    if isinstance(factor, Tensor):
+        may_be = factor.dim() == 0 and factor.is_floating_point() and not factor.requires_grad and not factor.is_meta
+        with unnoticed():
+            return torch.full_like(factor, _SOME_WEIGHT) if may_be and factor == 0 else factor
+    return _SOME_WEIGHT if type(factor) in (int, float) and factor == 0 else factor
 
 
 @functools.cache
@@ -145,17 +209,6 @@ def _forked() -> Iterator[None]:
     kind = accelerators.kind() or "cuda"
     with torch.random.fork_rng(devices=range(accelerators.count()), device_type=kind):
         yield
-
-
-def _some(row: Tensor, given: Iterable[Any]) -> Tensor:
-    """A mask that leaves out all of a row leaves out whatever is to be compared: it keeps what it might keep instead.
-
-    given: what the probability is among, if it is not a half.
-    """
-    if row.any():
-        return row
-    chances = [one for one in given if isinstance(one, (int, float, Tensor))]
-    return row.copy_((torch.as_tensor(chances[0], device=row.device) > 0).expand_as(row) if chances else row + 1)
 
 
 def batch_dims(parts: Sequence[Sequence[tuple[int, ...]]], whole: Sequence[tuple[int, ...]]) -> list[Dims] | None:

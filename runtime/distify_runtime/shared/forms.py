@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from distify_runtime import communicator
 from distify_runtime.environment import world_size
 from distify_runtime.members import parts_of
 from distify_runtime.output import note
 from distify_runtime.shared import check
 from distify_runtime.shared.check import Traces
 from distify_runtime.shared.decided import Decided
+from distify_runtime.shared.graph import Computed, Operation
 from distify_runtime.shared.messages import RanksParted, apart
 from distify_runtime.shared.plans import Call, Plan
 from distify_runtime.shared.proposals import Near
-from distify_runtime.shared.readings import Readings, of_those_there, readings_differ_at
+from distify_runtime.shared.readings import Readings, of_those_there, readings_differ_at, without_what_is_new
 from distify_runtime.shared.region import even_counts
-from distify_runtime.shared.state import State
-from distify_runtime.shared.streams import take_back_draws
+from distify_runtime.shared.state import Before, State
+from distify_runtime.shared.streams import kept, take_back_draws
 
 if TYPE_CHECKING:
     from distify_runtime.shared.models import SharedModel
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 CHECKED_CALLS = (2, 10, 100, 1000)
 #: So many calls without gradients are each checked, where a value has been taken for a mean or sum of the parts'.
 EACH_CALL = 4
+_CHANCE = "it does so by chance, and what it computes then was not compared"
+
+_Before = State | Before | None
 
 
 class NotInParts(Exception):
@@ -81,7 +86,7 @@ class Forms:
             self.plans[form] = found.plan
         if found.plan is not None:
             self.patterns[form, call.pattern(found.plan.batch)] = found.plan
-            self._decided(call).learn(found.read, True)
+            self._learn(call, found)
         elif found.why and (form is not call.form or (isinstance(found.why, Near) and not call.trains)):
             self._say_whole(model, call, found.why)
         return found.plan, found.why if form is call.form else ""
@@ -103,6 +108,8 @@ class Forms:
         self.patterns[key] = found.plan
         if found.plan is None:
             self._say_whole(model, call, found.why)
+        else:
+            self._learn(call, found)
         return found.plan
 
     def _say_small(self, model: SharedModel, call: Call) -> None:
@@ -130,7 +137,7 @@ class Forms:
             if found.plan is None and not decided.verdict(found.read):
                 return known  # what this very batch decides: that is looked at when its pass is over
         if found.plan is not None:
-            decided.learn(found.read, True)
+            self._learn(call, found)
         elif isinstance(found.why, Near) or (known.guesses and not call.trains and known.followed <= EACH_CALL):
             self._say_whole(model, call, found.why)
         elif model.calls > 2:  # until then, nothing can have drifted
@@ -153,31 +160,51 @@ class Forms:
         shown = [one.outputs for form, one in self.plans.items() if one is not None and form[:2] == call.form[:2]]
         return any(output.dim == -1 and not output.guessed for outputs in shown for output in outputs)
 
-    # ---- what passes decide by their part of the batch
+    # ---- what passes decide
 
     def _decided(self, call: Call) -> Decided:
         return self.decided.setdefault(call.form, Decided())
 
-    def kept(self, model: SharedModel, call: Call) -> State | None:
-        """What a pass may have to be taken back to: where such passes read nothing, they have nothing to decide by."""
-        return State(model.model, parameters=False) if self._decided(call).reads else None
+    def _learn(self, call: Call, found: check.Found) -> None:
+        """That a call was compared, and its parts make up the whole."""
+        decided = self._decided(call)
+        for read in (found.read, *found.read_besides):
+            decided.learn(read, True)
+        decided.operations |= found.plan.operations if found.plan is not None else set()
 
-    def stands(self, model: SharedModel, call: Call, plan: Plan, readings: Readings, before: State | None) -> bool:
+    def new_in(self, call: Call, computed: Computed) -> frozenset[Operation]:
+        """What no call of this form has computed that was compared."""
+        return self._decided(call).new_in(computed)
+
+    def kept(self, model: SharedModel, call: Call, plan: Plan) -> _Before:
+        """What a pass may have to be taken back to: if it reads something, or counts, it may decide by that."""
+        if self._decided(call).reads:
+            return State(model.model, parameters=False)
+        return plan.counted.now(model.model) if plan.counted else None
+
+    def stands(self, model: SharedModel, call: Call, plan: Plan, readings: Readings, before: _Before) -> bool:
         """Whether a pass in which the ranks have read this gave what the whole batch gives; else `before` is put back.
 
-        Collectives. Raises RanksParted where the pass cannot be taken back.
+        Collectives. Raises RanksParted where the pass cannot be taken back, NotInParts where it computes what no other
+        one that was compared has computed, and that is of no parts.
         """
         decided = self._decided(call)
         stands = decided.seen(readings.everyone)
         if stands is None:
             mixture = readings.mixture()
-            stands = decided.verdict(mixture)
+            read, new = without_what_is_new(mixture), readings.new
+            stands = decided.verdict(read) if read else True
             if stands is None:
                 found = check.find_plan(model, call, [plan], even_counts_of(call, plan))
                 stands = found.plan is not None
-                if not stands:
+                if found.plan is None:
                     _say_decided(model, readings_differ_at(mixture), found, before)
-            decided.learn(mixture, stands, readings.everyone)
+                else:
+                    self._learn(call, found)
+                    new -= found.plan.operations
+            if stands and read != mixture:
+                self._compare_what_is_new(model, call, plan, new)
+            decided.learn(read, stands, readings.everyone)
         if not stands:
             take_back_draws()
             if before is not None:
@@ -185,8 +212,29 @@ class Forms:
         self.shared += stands
         return stands
 
+    def _compare_what_is_new(
+        self, model: SharedModel, call: Call, plan: Plan, new: frozenset[Operation]
+    ) -> None:  # fmt: skip
+        """Of a pass in which some rank computes what no pass that was compared has: on this one, these. Collectives.
+
+        By a flag, a number, by chance the script has come to something else; so it may in calls of other forms.
+        """
+        if not any(communicator.all_gather_object(bool(new))):
+            return  # they have been compared by now
+        with kept():
+            take_back_draws()  # what is drawn alike decides as in that pass
+            found = check.find_plan(model, call, [plan], even_counts_of(call, plan))
+        is_compared = found.plan is not None and new <= found.plan.operations
+        if not all(communicator.all_gather_object(is_compared)):
+            raise NotInParts(
+                found, f"from call {model.calls} on it computes otherwise than before: {found.why or _CHANCE}"
+            )
+        self._learn(call, found)
+        for form in [one for one, other in self.plans.items() if one != call.form and other is not None]:
+            del self.plans[form]
+
     def parted(
-        self, model: SharedModel, call: Call, plan: Plan, readings: Readings, before: State | None, where: str
+        self, model: SharedModel, call: Call, plan: Plan, readings: Readings, before: _Before, where: str
     ) -> str:
         """A pass whose ranks have come to different collectives: `before` is put back. Why no such call is shared from
         now on, where it does not show what has decided; else empty: those that decide so are computed whole.
@@ -210,9 +258,9 @@ class Forms:
             before.put_back()
         return ""
 
-    def no_longer(self, model: SharedModel, call: Call, error: NotInParts, before: State | None) -> None:
+    def no_longer(self, model: SharedModel, call: Call, error: NotInParts, before: _Before) -> None:
         """Calls of this form are whole from now on, and the model is as it was before this one, or RanksParted."""
-        _check_can_be_taken_back(model, "", str(error), error.found, before)
+        _check_can_be_taken_back(model, f"is not made up of parts: {error}", error.found, before)
         self.plans[call.form] = None
         take_back_draws()
         if before is not None:
@@ -229,22 +277,20 @@ def even_counts_of(call: Call, plan: Plan) -> tuple[int, ...]:
     return even_counts(plan.batch.samples(call.tensors), world_size())
 
 
-def _say_decided(model: SharedModel, places: str, found: check.Found, before: State | None) -> None:
+def _say_decided(model: SharedModel, places: str, found: check.Found, before: _Before) -> None:
     where = f" (at {places})" if places else ""
-    _check_can_be_taken_back(model, where, found.why, found, before)
+    said = f"decides by what is in its part of the batch{where}, otherwise than one process would: {found.why}"
+    _check_can_be_taken_back(model, said, found, before)
     note(
         f"{model.name}: where ranks decide differently by their parts of a batch{where}, as in call {model.calls}, it "
         f"is computed whole by every rank: {found.why}"
     )
 
 
-def _check_can_be_taken_back(
-    model: SharedModel, where: str, why: str, found: check.Found, before: State | None
-) -> None:
+def _check_can_be_taken_back(model: SharedModel, said: str, found: check.Found, before: _Before) -> None:
     """Raises RanksParted where a pass has left what cannot be taken back."""
     if found.traces & Traces.ELSEWHERE or (found.traces and before is None):
         raise RanksParted(
-            f"distify: {model.name} (call {model.calls}) decides by what is in its part of the batch{where}, "
-            f"otherwise than one process would: {why}. And it has left there what cannot be taken back. Share "
-            "the parts of the model in its place (`rt.data_parallel(model.part)`)"
+            f"distify: {model.name} (call {model.calls}) {said}. And it has left there what cannot be taken back. "
+            "Share the parts of the model in its place (`rt.data_parallel(model.part)`)"
         )

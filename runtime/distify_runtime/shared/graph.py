@@ -20,14 +20,65 @@ def flows(tensor: Tensor) -> bool:
     return tensor.requires_grad and (tensor.grad_fn is not None or base is None or not base.requires_grad)
 
 
+#: What computes nothing. Which of them there are may follow from where the numbers of a tensor lie in memory.
+_LAYOUTS = frozenset(
+    f"{name}Backward{number}"
+    for name in (
+        "Alias AsStrided Clone Contiguous Expand Permute Reshape ReshapeAlias Squeeze T ToCopy Transpose UnsafeView "
+        "Unsqueeze View"
+    ).split()
+    for number in range(5)
+)
+#: A kind of operation: its name, the dimension that it goes along if it has one, and what it takes its inputs from.
+Operation = tuple[str, str, tuple[str, ...]]
+
+
+class Computed:
+    """What has computed these outputs, between them and where their pass begins, as far as gradients flow; and which
+    buffers it has written.
+
+    `course`: a number for the operations in their order, by which most passes are known again. past: the leaves that
+    `leaves_past` is about.
+    """
+
+    def __init__(self, outputs: Iterable[Tensor], written: Iterable[str] = ()) -> None:
+        self._nodes = list(_walked(outputs, ENTRANCES))
+        self._written = tuple(written)
+        self.course = hash((*map(_kind, self._nodes), self._written))
+
+    @property
+    def past(self) -> dict[int, Tensor]:
+        return _leaves(self._nodes)
+
+    @property
+    def operations(self) -> frozenset[Operation]:
+        """A loop has the same ones, however often it turns; how a tensor lies in memory makes no other one."""
+        found = {
+            (*_kind(node), tuple(sorted({one.name() for one in _computed_before(node)})))
+            for node in self._nodes
+            if node.name() not in _LAYOUTS
+        }
+        return frozenset(found | {("write", name, ()) for name in self._written})
+
+
+def _kind(node: Any) -> tuple[str, str]:
+    """What a node is, and the dimension that it goes along, if it has one."""
+    name = node.name()
+    if name not in _goes_along:
+        _goes_along[name] = hasattr(node, "_saved_dim")
+    return name, str(node._saved_dim) if _goes_along[name] else ""
+
+
+_goes_along: dict[str, bool] = {}
+
+
 def leaves_past(outputs: Iterable[Tensor], inputs: Iterable[Tensor] = ()) -> dict[int, Tensor]:
     """Leaves that gradients of these outputs flow to without coming through a copy, a split or an input, by identity.
 
     inputs: which may have been computed themselves, as parameters are that `functional_call` is given.
     """
     nodes = _walked(outputs, ENTRANCES, {one.grad_fn for one in inputs if one.grad_fn is not None})
-    leaves = [leaf for node in nodes if (leaf := getattr(node, "variable", None)) is not None]
-    return {id(leaf): leaf for leaf in leaves}
+    return _leaves(nodes)
 
 
 def behind(one: Tensor, other: Tensor) -> bool:
@@ -62,6 +113,22 @@ def sums_reached(outputs: Sequence[Tensor]) -> list[int]:
                 left.append((node, followers))
                 left += ((one, None) for one in followers if one not in found)
     return [found[one.grad_fn] for one in outputs]
+
+
+def _leaves(nodes: Iterable[Any]) -> dict[int, Tensor]:
+    leaves = [leaf for node in nodes if (leaf := getattr(node, "variable", None)) is not None]
+    return {id(leaf): leaf for leaf in leaves}
+
+
+def _computed_before(node: Any) -> Iterator[Any]:
+    """What gives a node its inputs, past what only lays them out anew; nothing of what was before the shared pass."""
+    left = [] if node.name() in ENTRANCES else [follower for follower, _ in node.next_functions]
+    while left:
+        one = left.pop()
+        if one is not None and one.name() in _LAYOUTS:
+            left += [follower for follower, _ in one.next_functions]
+        elif one is not None:
+            yield one
 
 
 def _place_inside(name: str, node: Any) -> int:

@@ -38,12 +38,13 @@ from distify_runtime.shared.attributes import Watched, sizes_made_whole
 from distify_runtime.shared.copies import Copies
 from distify_runtime.shared.entries import filled
 from distify_runtime.shared.forms import Forms, NotInParts, even_counts_of
-from distify_runtime.shared.graph import leaves_past
+from distify_runtime.shared.graph import Computed
 from distify_runtime.shared.kinds import Kinds
 from distify_runtime.shared.messages import RanksParted, Tag, What, numbered, report_failure
 from distify_runtime.shared.plans import Plan
 from distify_runtime.shared.readings import Readings, notice_readings
 from distify_runtime.shared.shapes import Surprise
+from distify_runtime.shared.state import Buffers
 from distify_runtime.shared.streams import Sources, kept, own_stream
 from distify_runtime.shared.structure import rebuilt, tensors_in, told
 from distify_runtime.shared.subclasses import first_of_another_class, like, plain
@@ -98,6 +99,7 @@ class SharedModel:
         self._model = weakref.ref(model)
         self.name, self._number, self.depth = name, numbered(name), depth
         self.copies = Copies(model)
+        self._buffers: Buffers | None = None
         self.calls = 0
         self.forms = Forms()
         self.given_up = ""  # why it is computed whole
@@ -170,9 +172,10 @@ class SharedModel:
         plan = self._plan(call)
         if plan is None:
             return None
-        before, readings = self.forms.kept(self, call), Readings()
+        before, readings = self.forms.kept(self, call, plan), Readings()
         try:
             outputs, _ = self.shared_pass(call, plan, even_counts_of(call, plan), readings)
+            stands = self.forms.stands(self, call, plan, readings, before)
         except NotInParts as error:
             self.forms.no_longer(self, call, error, before)
             if call.trains:
@@ -183,7 +186,7 @@ class SharedModel:
             if why and call.trains:
                 self._give_up(why)
             return None
-        if not self.forms.stands(self, call, plan, readings, before):
+        if not stands:
             return None
         unshared.a_pass_is_shared()
         return (outputs,)
@@ -194,7 +197,7 @@ class SharedModel:
         """The outputs of a pass that the ranks share; and all of its tensors, with those left in attributes."""
         inside = replace(self._region(call, plan, counts), readings=readings)
         arguments, inside.anchors = self._arguments(call, plan, inside)
-        changed = Watched(self.model, self.copies)
+        changed, buffers = Watched(self.model, self.copies), self._buffers_as_they_are(probes)
         sizes = sizes_made_whole(self.model, plan.sizes, counts[rank()], sum(counts))
         try:
             with sizes, inside.entered(own_draws=not probes), costs.of_computing(not probes), readings.recorded():
@@ -205,11 +208,11 @@ class SharedModel:
             raise
         outputs = filled(outputs, counts, rank()) if plan.lists else outputs
         readings.returned(outputs)
-        mine = tensors_in(outputs)
-        if torch.is_grad_enabled() and not probes:
-            self._check_nothing_is_past_its_copy(mine)
-        whole = self._gathered(call, plan, inside, [*mine, *changed.now()], probes)
-        changed.replace(iter(whole[len(mine) :]))
+        given = tensors_in(outputs)
+        mine = [*given, *changed.now()]
+        self._look_at(call, plan, Computed(mine, buffers.written()), readings, probes)
+        whole = self._gathered(call, plan, inside, mine, probes)
+        changed.replace(iter(whole[len(given) :]))
         return rebuilt(outputs, iter(whole)), whole
 
     def _gathered(
@@ -228,8 +231,25 @@ class SharedModel:
                     return whole
             raise NotInParts(found_now, f"its outputs do not follow the batch: {surprise}") from None
 
-    def _check_nothing_is_past_its_copy(self, outputs: list[Tensor]) -> None:
-        past = [one for one in leaves_past(outputs).values() if isinstance(one, nn.Parameter) or self.copies.has(one)]
+    def _buffers_as_they_are(self, anew: bool) -> Buffers:
+        if self._buffers is None or anew:  # a model may make some in its first pass
+            self._buffers = Buffers(self.model)
+        self._buffers.begin()
+        return self._buffers
+
+    def _look_at(
+        self, call: plans.Call, plan: Plan, computed: Computed, readings: Readings, probes: bool
+    ) -> None:  # fmt: skip
+        """What a pass has computed: it is remembered of one that is compared, and held against that of the others."""
+        if probes:
+            plan.operations |= computed.operations
+            return
+        if torch.is_grad_enabled():
+            self._check_nothing_is_past_its_copy(computed.past)
+        readings.computes(self.forms.new_in(call, computed))
+
+    def _check_nothing_is_past_its_copy(self, leaves: dict[int, Tensor]) -> None:
+        past = [one for one in leaves.values() if isinstance(one, nn.Parameter) or self.copies.has(one)]
         if past:
             known = {id(one): name for name, one in self.model.named_parameters()}
             name = known.get(id(past[0]), "a parameter")

@@ -15,11 +15,12 @@ from distify_runtime.shared.batches import Batch, batches
 from distify_runtime.shared.doubled import doubled
 from distify_runtime.shared.entries import blank_of, lists_in, owner_of
 from distify_runtime.shared.given import Given
-from distify_runtime.shared.graph import sums_reached
+from distify_runtime.shared.graph import Operation, sums_reached
 from distify_runtime.shared.layouts import Alike, Differ, Layout, Owned, Rows, Weighted, alike
 from distify_runtime.shared.messages import Station
 from distify_runtime.shared.region import Course, Region, even_counts
 from distify_runtime.shared.shapes import Agreed, Shape, Surprise
+from distify_runtime.shared.state import Counted
 from distify_runtime.shared.structure import Unknown, object_in, rebuilt, tensors_in
 
 _MOST_AGREED = 10_000
@@ -209,6 +210,8 @@ class Plan:
     lists: bool = False  # whether outputs are lists, with an entry for each sample
     agreed: dict[Any, Agreed] = field(default_factory=dict)  # by the sizes of the arguments
     course: Course = field(default_factory=list)
+    operations: set[Operation] = field(default_factory=set)  # what the pass that was compared has computed
+    counted: Counted | None = None  # what a call that is taken back has to give back, if nothing else
     followed: int = 1  # calls that have followed it
 
     @property

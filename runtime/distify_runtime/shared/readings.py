@@ -25,6 +25,7 @@ from torch import Tensor
 from torch._guards import TracingContext
 
 from distify_runtime import communicator
+from distify_runtime.shared.graph import Operation
 from distify_runtime.shared.structure import has_numbers, told
 
 #: What ranks tell each other of their readings: a number that follows from the outcomes, and one from the numbers read.
@@ -38,14 +39,16 @@ _TOLD_APART = 4  # readings at one place, as of flags in a loop; what comes afte
 #: Outcomes: 0 and 1 are false and true; a number's sign, those of several, and whether something is there, come after.
 _NO_READING, _NUMBER, _NUMBERS, _SHAPE = -1, 10, 20, 60
 _MASK = 2**62 - 1
-_RETURNED = 0  # a place: the outputs
+_RETURNED, _COMPUTED = 0, 1  # places: the outputs, and what they are computed by
 
 
 class Readings:
-    """Of one pass on this rank. `everyone`: the words of each rank, once outputs have been gathered."""
+    """Of one pass on this rank. `everyone`: the words of each rank, once outputs have been gathered. `new`: what it
+    computes, and no pass that was compared has computed."""
 
     def __init__(self) -> None:
         self.everyone: list[Words] = []
+        self.new: frozenset[Operation] = frozenset()
         self._at: dict[int, Outcomes] = {}
         self._numbers: list[float] = []
         self._base: FrameType | None = None
@@ -70,6 +73,12 @@ class Readings:
         """What a pass that reads gives beside tensors may be what it has read: it counts as one more reading."""
         if self._at and has_numbers(said := told(outputs)):
             self._at[_RETURNED] = [zlib.crc32(repr(said).encode())], set()
+
+    def computes(self, new: frozenset[Operation]) -> None:
+        """That counts as one more reading: by whatever it was decided, the others are to hear of it."""
+        self.new = new
+        if new:
+            self._at[_COMPUTED] = [zlib.crc32(repr(sorted(new)).encode())], set()
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
@@ -133,6 +142,11 @@ def mixture_of(everyone: list[dict[int, Outcomes]]) -> Mixture:
 def of_those_there(mixture: Mixture) -> Mixture:
     """The same of those that came to each place: in a pass that was left halfway, some did not get there."""
     return frozenset((place, index, outcomes - {_NO_READING}) for place, index, outcomes in mixture)
+
+
+def without_what_is_new(mixture: Mixture) -> Mixture:
+    """What was read, and not what ranks have computed for the first time."""
+    return frozenset(one for one in mixture if one[0] != _COMPUTED)
 
 
 def readings_differ_at(mixture: Mixture) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from distify_runtime.sparse import dense
 
 _CONTAINERS = (list, dict, set, deque)
 _OF_TORCH = frozenset(vars(nn.Module()))
+_NOTHING = object()
 #: How the name of a parameter ends that a pass has written into.
 WRITTEN = " (a parameter)"
 
@@ -64,12 +66,35 @@ class State:
         """
         written = (each for each in self._parameters if not _same(each[1], each[3]))
         found = {name + WRITTEN: parameter.detach().clone() for name, parameter, _, _ in written}
+        changed = {_told(module, name, index): value for index, module, name, value in self._changed_tensors()}
+        return found | {name: value.detach().clone() for name, value in changed.items()}
+
+    def _changed_tensors(self) -> Iterator[tuple[int, nn.Module, str, Tensor]]:
         for index, (module, attributes, buffers) in enumerate(self._of):
             values = {**{name: one for name, one in attributes.items() if vars(module).get(name) is one}}
             for name, value in (*values.items(), *module._buffers.items()):
                 if isinstance(value, Tensor) and not self._is_as_before(value, attributes.get(name, buffers.get(name))):
-                    found[_told(module, name, index)] = value.detach().clone()
-        return found
+                    yield index, module, name, value
+
+    def counted(self) -> Counted | None:
+        """What a pass that has set numbers has left; None where it has set none, or has left what is not told here."""
+        moved = any(not _same(each[1], each[3]) for each in self._parameters)
+        if moved or any(_items(one) != _items(before) for one, before in self._registered):
+            return None
+        written = tuple((index, name) for index, _, name, _ in self._changed_tensors())
+        others = [
+            (index, name, one)
+            for index, (module, attributes, _) in enumerate(self._of)
+            for name, one in _kept(vars(module)).items()
+            if one is not attributes.get(name, _NOTHING) or self._is_filled(one)
+        ]
+        counts = any(isinstance(one, (int, float, dict)) for *_, one in others)
+        return Counted(written, tuple((index, name) for index, name, _ in others)) if counts else None
+
+    def _is_filled(self, value: Any) -> bool:
+        """Whether it is a container that holds other things than it did."""
+        held = self._contents.get(id(value))
+        return held is not None and held[0] is value and _items(value) != _items(held[1])
 
     def spreads(self) -> dict[str, float]:
         """By the names that `changed` gives running means: how far what they are means of is spread, as one norm.
@@ -85,6 +110,89 @@ class State:
 
     def _is_as_before(self, value: Tensor, held: Tensor | None) -> bool:
         return value is held and _same(value, self._tensors[id(value)][1])
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a pass leaves in a model that counts its calls, say: attributes and buffers, by the place of their module
+    and their names. `written`: tensors that stay, with other values; `others`: what is set to something else."""
+
+    written: tuple[tuple[int, str], ...]
+    others: tuple[tuple[int, str], ...]
+
+    def is_all(self, model: nn.Module, numbers: Iterable[str]) -> bool:
+        """Whether these, by their names in `Surroundings`, are among it: a container's items are, but not theirs."""
+        named, top = [name for name, _ in model.named_modules()], type(model).__name__
+        known = {f"{top}.{named[index]}".rstrip(".") + f".{name}" for index, name in (*self.written, *self.others)}
+        return all(one.partition("[")[0] in known and one.count("[") < 2 for one in numbers)
+
+    def now(self, model: nn.Module) -> Before:
+        modules = list(model.modules())
+        written = [_Place(_holder(modules[index], name), name, is_written=True) for index, name in self.written]
+        return Before([*written, *(_Place(_holder(modules[index], name), name) for index, name in self.others)])
+
+
+@dataclass(frozen=True)
+class Before:
+    """What `Counted` names, as it was."""
+
+    places: list[_Place]
+
+    @torch.no_grad()
+    def put_back(self) -> None:
+        for one in self.places:
+            one.put_back()
+
+
+class _Place:
+    def __init__(self, holder: dict[str, Any], name: str, is_written: bool = False) -> None:
+        self._holder, self._name, self._held = holder, name, holder.get(name, _NOTHING)
+        self._values: Any = None
+        if type(self._held) in _CONTAINERS:
+            self._values = copy.copy(self._held)
+        elif is_written and isinstance(self._held, Tensor):
+            self._values = self._held.detach().clone()
+
+    def put_back(self) -> None:
+        if self._held is _NOTHING:
+            self._holder.pop(self._name, None)
+            return
+        self._holder[self._name] = self._held
+        if isinstance(self._values, Tensor):
+            self._held.data.copy_(self._values)
+        elif self._values is not None:
+            refill(self._held, self._values)
+
+
+def _holder(module: nn.Module, name: str) -> dict[str, Any]:
+    return module._buffers if name in module._buffers else vars(module)
+
+
+class Buffers:
+    """Of a model: which of them a pass writes. What is written by way of `.data` is not seen."""
+
+    def __init__(self, model: nn.Module) -> None:
+        named = ((name, module._buffers) for name, module in model.named_modules())
+        self._held = [(name, buffers) for name, buffers in named if buffers]
+        self._before = self._versions()
+
+    def begin(self) -> None:
+        self._before = self._versions()
+
+    def written(self) -> list[str]:
+        """Since it began, by name."""
+        now = self._versions()
+        if now == self._before:
+            return []
+        names = (f"{name}.{one}" for name, buffers in self._held for one in buffers)
+        return [name for name, before, after in zip(names, self._before, now, strict=False) if before != after]
+
+    def _versions(self) -> list[tuple[int, int]]:
+        return [
+            (id(one), 0 if one is None or one.is_inference() else one._version)
+            for _, buffers in self._held
+            for one in buffers.values()
+        ]
 
 
 @contextmanager
