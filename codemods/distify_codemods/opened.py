@@ -12,7 +12,7 @@ from functools import cached_property
 import libcst as cst
 
 from distify_codemods import file_events, tree
-from distify_codemods.allocation import Obj
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.answers import answered_once
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, given_to
@@ -87,7 +87,27 @@ class Opened:
 
     def _writes(self, event: Event, writing: list[str]) -> bool:
         begins = event.name == "begin" and event.arguments.get("write") is not None
-        return event.name in writing or begins or (event.name == "execute" and not _only_asks(self.facts, event))
+        if event.name != "execute":
+            return event.name in writing or begins
+        return not _only_asks(self.facts, event) and (
+            self._commits_by_itself or not _is_any_statement(self.facts, event)
+        )
+
+    def unknown_statement(self) -> Event | None:
+        """What is executed, and nothing is known of: if nothing commits it, rows that it changes are not changed in the
+        file."""
+        statements = (one for one in self._done if one.name == "execute")
+        return next((one for one in statements if _is_any_statement(self.facts, one)), None)
+
+    @property
+    def _commits_by_itself(self) -> bool:
+        """Whether what a database executes stays though nobody calls `commit`: `with connection:` does."""
+        given = (self.event.arguments.get(name) for name in ("isolation_level", "autocommit"))
+        entered = (
+            self.facts.value(node.item).objs
+            for module in self.facts.run.frames for node in tree.walk(module.tree) if isinstance(node, cst.WithItem)
+        )  # fmt: skip
+        return any(given) or any(not self.parts.isdisjoint(objs) for objs in entered)
 
     @property
     def _done(self) -> Iterator[Event]:
@@ -171,16 +191,27 @@ class Opened:
         return all(_takes_parts(module, node) for node in named)
 
 
+def _is_any_statement(facts: Facts, event: Event) -> bool:
+    """`cursor.execute(query)`, of which nothing is seen but that it is a text of somebody's."""
+    given = event.arguments.positional[0] if event.arguments.positional else NOTHING
+    return not any(isinstance(obj, Const) for obj in given.objs) and not any(_begun(facts, event))
+
+
 def _only_asks(facts: Facts, event: Event) -> bool:
     """`cursor.execute("SELECT ...")`, also of a text that is put together behind that: it is one statement."""
     given = event.arguments.positional[0] if event.arguments.positional else NOTHING
     text = given.constant()
     if isinstance(text, str):
         return text.lstrip().upper().startswith(("SELECT", "PRAGMA", "EXPLAIN", "ATTACH"))
-    node = event.node.args[0].value if isinstance(event.node, cst.Call) and event.node.args else None
-    texts = file_events.assigned(event.module, node) or [node] if node is not None and not given.objs else []
-    begun = [beginnings(facts, facts.value(one), one) for one in texts]
+    begun = [] if given.objs else _begun(facts, event)
     return bool(begun) and all(found and all(map(_SELECTS.match, found)) for found in begun)
+
+
+def _begun(facts: Facts, event: Event) -> list[list[str]]:
+    """How the texts begin that a statement may be."""
+    node = event.node.args[0].value if isinstance(event.node, cst.Call) and event.node.args else None
+    texts = file_events.assigned(event.module, node) or [node] if node is not None else []
+    return [list(beginnings(facts, facts.value(one), one)) for one in texts]
 
 
 def _is_asked_of(parent: cst.CSTNode | None, node: cst.CSTNode) -> bool:

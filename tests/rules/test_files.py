@@ -295,6 +295,27 @@ def test_written_and_read_in_one_place(after: str) -> None:
     assert blocked(before) == {("OUT03", len(before.splitlines()) - after.count("\n") + 1)}
 
 
+ANY = (
+    "def ask(statement):\n    base = sqlite3.connect('a.db'{more})\n    found = base.execute(statement).fetchall()\n"
+    "    {then}\n    return found\n\n\nprint(ask(open('asked.txt').read()))\n"
+)
+
+
+def test_a_statement_that_nobody_commits_is_taken_to_ask() -> None:
+    before = script(imports=TOOLS, after=ANY.format(more="", then="base.close()"))
+    assert "OUT03" not in {code for code, _ in blocked(before)}
+    said = "every rank opens this, and `base.execute(statement)` is taken to ask: nothing commits what else it may do"
+    assert [one.message for one in findings("OUT03", before, Level.ADVICE)] == [said]
+
+
+@pytest.mark.parametrize(
+    ("more", "then"),
+    [("", "base.commit()"), (", isolation_level=None", "base.close()"), ("", "with base:\n        pass")],
+)
+def test_a_statement_that_may_stay_is_not(more: str, then: str) -> None:
+    assert "OUT03" in {code for code, _ in blocked(script(imports=TOOLS, after=ANY.format(more=more, then=then)))}
+
+
 @pytest.mark.parametrize(
     "used",
     [

@@ -12,6 +12,7 @@ from distify_codemods.file_events import is_writing_method
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects
 from distify_codemods.libraries.outside import is_command
+from distify_codemods.naming import brief
 from distify_codemods.objects import External, Method, Setting
 from distify_codemods.opened import Opened, written_in_place
 from distify_codemods.rules import sample_caches, temporary
@@ -287,12 +288,24 @@ def _writer(context: Context, event: Event) -> bool:
 def _whole(context: Context, event: Event) -> bool:
     """What is read and written in one place: every rank may need what is in it, and one alone may write."""
     if not (file_events.is_mapped_to_be_written(event) or event in written_in_place(context.facts)):
-        return _can_be_written(context, event)
+        return _may_execute(context, event) or _can_be_written(context, event)
     if Opened(context.facts, event).is_looked_at():
         return _needs_both(context, event)
     if context.editable(event.module, event.node, "a file is written"):
         once(context, event, "one writer")
         context.applied("rank 0 writes the file", event.module, event.node)
+    return True
+
+
+def _may_execute(context: Context, event: Event) -> bool:
+    """Says so of what every rank has a database do, and that is not known."""
+    statement = Opened(context.facts, event).unknown_statement() if event.name in effects.DATABASES else None
+    if statement is None:
+        return False
+    context.advice(
+        f"every rank opens this, and `{brief(statement.node)}` is taken to ask: nothing commits what else it may do",
+        event.module, event.node,
+    )  # fmt: skip
     return True
 
 
