@@ -19,6 +19,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.decisions.base import Averaging, Left, Putting
 from distify_codemods.decisions.places import Place, Places, places_of, with_what_is_left_early
+from distify_codemods.decisions.put_into import put_into
 from distify_codemods.decisions.single_samples import is_one_sample
 from distify_codemods.decisions.sinks import Kind, Sink, is_tracked, sinks
 from distify_codemods.decisions.texts import made_before
@@ -287,7 +288,8 @@ class _Search:
 
 
 def displays(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Where figures were written down that are held together: the dictionary that a function returns, a text."""
+    """Where figures were written down that are held together: the dictionary that a function returns, what was put into
+    it, a text."""
     if isinstance(node, cst.Name):
         yield from made_before(facts.module_of(node), node)
     for obj in facts.value(node).objs if isinstance(node, cst.BaseExpression) else ():
@@ -295,6 +297,7 @@ def displays(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
             isinstance(obj, Sequence) and isinstance(obj.site, (cst.List, cst.Tuple))
         ):
             yield obj.site
+        yield from put_into(facts).get(obj, ())
 
 
 def holds_several(value: Value) -> bool:

@@ -118,6 +118,9 @@ class _Line:
             self._look_inside(node, made)
         elif self._is_mean(node):
             self.means.append(node)
+        elif isinstance(node, cst.BaseComp) and (held := self._entries(node, made)):
+            for one in held:
+                self._look_behind(one, made)
         elif isinstance(node, tree.PERHAPS):
             self.others.append(node)
         elif self.facts.value(node).scale in _COUNTS and (parts := self._counted(node)):
@@ -131,12 +134,30 @@ class _Line:
         for child in _parts(node):
             self.look_at(child, made)
         for one in self._made(node, made):
-            self.look_at(one, made + 1)
+            self._look_behind(one, made)
+
+    def _look_behind(self, entry: cst.BaseExpression, made: int) -> None:
+        """At what was written down before: where not all ranks come by, it stays one rank's."""
+        if _is_evaluated_by_all(self.facts, self.facts.module_of(entry), entry):
+            self.look_at(entry, made + 1)
+        elif entry not in self.done and any(self._is_figure(one) for one in tree.walk(entry)):
+            self.others.append(entry)
 
     def _made(self, node: cst.CSTNode, made: int) -> list[cst.BaseExpression]:
-        """Where all ranks come by, too."""
-        found = displays(self.facts, node) if made < 3 else ()
-        return [one for one in found if _is_evaluated_by_all(self.facts, self.facts.module_of(one), one)]
+        return list(displays(self.facts, node)) if made < 3 else []
+
+    def _entries(self, node: cst.BaseComp, made: int) -> list[cst.BaseExpression]:
+        """What is gone through, if nothing else is of one rank's: `round(value, 3) for value in figures.values()`."""
+        over = node.for_in
+        own = set(tree.target_names(over.target))
+        others = [
+            one for part in tree.children(node) if part is not over
+            for one in tree.walk(part) if not (isinstance(one, cst.Name) and one.value in own) and self._is_figure(one)
+            and not any(isinstance(inner, cst.Name) and inner.value in own for inner in tree.walk(one))
+        ]  # fmt: skip
+        if others or over.ifs or over.inner_for_in is not None:
+            return []
+        return [entry for one in tree.walk(over.iter) for entry in self._made(one, made)]
 
     def _counted(self, node: cst.CSTNode) -> list[cst.BaseExpression] | None:
         """The smallest counts that a figure is made of; None where something else of one rank goes into it."""

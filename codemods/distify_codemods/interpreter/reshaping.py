@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from distify_codemods.allocation import Const
 from distify_codemods.interpreter import holding, scales, sizes
 from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.origins import Alone, Counter
@@ -11,6 +12,9 @@ from distify_codemods.scale import LOST, PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value
 
 _WORDS = str.split
+_FROM_TO = ("start_dim", "end_dim")
+_ANY = 99
+_WITH_CORRECTION = ("std", "var", "nanstd", "nanvar")  # which comes before `keepdim`
 S = Scale
 _SHAPE_KEEPING = frozenset(
     _WORDS(
@@ -184,7 +188,7 @@ def _along(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
 
 
 def _moved(name: str, tensor: Value, arguments: Arguments) -> Scale:
-    given, along = dimension(arguments, 0 if name == "flip" else 1)
+    given, along = dimension(arguments, 0 if name == "flip" else 1, tensor)
     moved = name == "flipud" or not given or along in (0, None)
     return S.COUPLED if moved and tensor.scale is S.SAMPLES else tensor.scale
 
@@ -214,7 +218,8 @@ _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
 _AS_MANY = frozenset(
     _WORDS(
         """tril triu inverse inv pinverse matrix_exp matrix_power cholesky fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 fft ifft
-        rfft irfft hfft ihfft fftn ifftn rfftn irfftn hfftn ihfftn fftshift ifftshift logcumsumexp diff"""
+        rfft irfft hfft ihfft fftn ifftn rfftn irfftn hfftn ihfftn fftshift ifftshift logcumsumexp diff gather scatter
+        scatter_add scatter_reduce index_add index_reduce index_copy index_select rot90"""
     )
 )
 
@@ -231,11 +236,45 @@ def dims_of(name: str, tensor: Value, arguments: Arguments) -> int:
         return max(tensor.dims, 2, *(one + 1 if one >= 0 else -one for one in places if isinstance(one, int)))
     if name == "unsqueeze":
         return max(tensor.dims, 1) + 1
-    if name in _AS_MANY:
+    if name in _AS_MANY or (name == "repeat_interleave" and dimension(arguments, 1)[0]):
         return tensor.dims
+    if name == "unflatten":
+        return tensor.dims + 1
     if name in _DIMS or name in _SHAPE_KEEPING or name.startswith(LAYERS) or name.endswith("_like"):
         return max(tensor.dims, _DIMS.get(name, 0))
     return 0
+
+
+def dims_flattened(tensor: Value, arguments: Arguments) -> int:
+    """The same, of `x.flatten(2)`, `torch.flatten(x, start_dim=-2)`, `x.flatten(1, 2)`."""
+    start, end = ((arguments.get(name, place) or NOTHING).constant() for place, name in enumerate(_FROM_TO))
+    if not isinstance(start, int):
+        return 0
+    if end is None or end == -1:
+        return start + 1 if start >= 0 else max(tensor.dims + start + 1, 0)
+    alike = isinstance(end, int) and (start < 0) is (end < 0)
+    return max(tensor.dims - (end - start), start + 1, 0) if alike and isinstance(end, int) else 0
+
+
+def dims_reduced(name: str, tensor: Value, arguments: Arguments, position: int) -> int:
+    """The same, of a mean or an extreme along some dimensions."""
+    if not dimension(arguments, position)[0]:
+        return 0
+    keeps = arguments.keywords.get("keepdim") or arguments.keywords.get("keepdims")
+    if keeps is None and name not in _WITH_CORRECTION:
+        keeps = next(iter(arguments.positional[position + 1 :]), None)
+    if keeps is not None and keeps.constant() is True:
+        return tensor.dims
+    return max(tensor.dims - _most_places(arguments, position), 0)
+
+
+def _most_places(arguments: Arguments, position: int) -> int:
+    """How many dimensions are named; all there could be, where it is not seen."""
+    named = _named(arguments, position)
+    only = named.single() if named is not None else None
+    if isinstance(only, Sequence):
+        return len(only.items) if only.items is not None else _ANY
+    return 1 if isinstance(only, Const) else _ANY
 
 
 def is_split_by_place(name: str, tensor: Value, arguments: Arguments) -> bool:
@@ -251,10 +290,7 @@ def is_split_by_place(name: str, tensor: Value, arguments: Arguments) -> bool:
 
 def dimension(arguments: Arguments, position: int, tensor: Value = NOTHING) -> tuple[bool, int | None]:
     """Whether a dimension is given, and which one, where it is a literal; the last one of several for -1."""
-    value = arguments.keywords.get("dim") or arguments.keywords.get("axis")
-    if value is None and position < len(arguments.positional):
-        value = arguments.positional[position]
-    value = value or arguments.keywords.get("dims") or arguments.keywords.get("dimension")
+    value = _named(arguments, position)
     if value is None or (value.constant() is None and value.single() is not None and _is_none(value)):
         return False, None
     known = _place(value)
@@ -263,6 +299,13 @@ def dimension(arguments: Arguments, position: int, tensor: Value = NOTHING) -> t
     if known < 0 and tensor.dims + known > _BEHIND.get(tensor.scale, tensor.dims):
         return True, tensor.dims + known
     return True, known if known >= 0 else None
+
+
+def _named(arguments: Arguments, position: int) -> Value | None:
+    value = arguments.keywords.get("dim") or arguments.keywords.get("axis")
+    if value is None and position < len(arguments.positional):
+        value = arguments.positional[position]
+    return value or arguments.keywords.get("dims") or arguments.keywords.get("dimension")
 
 
 #: The dimension that the samples lie along: what is behind it is seen to be another one, also if counted from the end.
@@ -275,10 +318,12 @@ def _place(value: Value) -> object:
     if not isinstance(only, Sequence) or only.items is None:
         upwards = _upwards_from(only) if isinstance(only, Sequence) and not value.open else None
         return value.constant() if upwards is None else upwards
-    places = [item.constant() for item in only.items]
+    places = [place for item in only.items if isinstance(place := item.constant(), int)]
     if 0 in places:
-        return 0 if len(places) == 1 else None
-    return places[0] if places and all(isinstance(place, int) for place in places) else None
+        return 0 if len(only.items) == 1 else None
+    if not places or len(places) < len(only.items):
+        return None
+    return min(places) if min(places) < 0 else places[0]  # counted from the end, the first of them may be the samples'
 
 
 def _upwards_from(numbers: Sequence) -> int | None:

@@ -154,12 +154,20 @@ def _joined(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode
         scale = S.TURNED if first is None or first.constant() is not True else scale
     elif name in ("stack", "vstack") and scale is S.SAMPLES and not per_sample and (not given or dimension == 0):
         scale = S.TURNED
-    dims, one = max(item.dims + (name == "stack"), 2 * per_sample), rows.joined(machine, name, arguments, node)
+    dims = max(_most_dims(parts, item) + (name == "stack"), 2 * per_sample)
+    one = rows.joined(machine, name, arguments, node)
     value = Value(scale=scale, sources=sources, dims=dims, one_row=one)
     if name in ("stack", "pad_sequence") or dimension not in (0, None):
         return value
     value = whole.beside(machine, value, parts, node)
     return value if name == "hstack" else whole.joined(machine, value, parts, node)
+
+
+def _most_dims(parts: Value, item: Value) -> int:
+    """What is joined has as many dimensions, each, as any of them is seen to have."""
+    only = parts.single()
+    items = only.items if isinstance(only, Sequence) and not parts.open else None
+    return max((one.dims for one in items or ()), default=item.dims)
 
 
 def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

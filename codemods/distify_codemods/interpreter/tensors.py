@@ -29,9 +29,12 @@ _IDENTITY = frozenset(
     )
 )
 _SPLITTING = ("chunk", "split", "tensor_split", "unbind", "narrow", "select", "index_fill")
+#: What gives several tensors, and where it is told along which dimension, behind the tensor.
+_PIECES = {"chunk": 1, "split": 1, "tensor_split": 1, "unbind": 0}
 _OF_ONE_NUMBER = frozenset(_WORDS("item squeeze"))
 #: What gives one tensor, or list, with as many dimensions as it is asked for; and what only a tensor has.
-_FLATTENING = frozenset(_WORDS("flatten ravel tolist view_as reshape_as"))
+_FLATTENING = frozenset(_WORDS("flatten ravel tolist"))
+_AS_ANOTHER = frozenset(_WORDS("view_as reshape_as expand_as"))
 _OF_TENSORS = frozenset(_WORDS("detach numpy clone contiguous long int short float double half byte bool astype"))
 _COMPARE = frozenset(
     _WORDS("eq ne gt lt ge le equal isclose logical_and logical_or logical_not isnan isfinite isinf isin")
@@ -109,9 +112,12 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
         return Value(scale=S.COUPLED, sources=sources)
     if tensor.scale is S.TURNED and plain in ("squeeze", *_SPLITTING):
         return _of_turned(machine, plain, tensor, arguments, node)
+    if plain in _PIECES and tensor.scale is S.SAMPLES and reshaping.dimension(arguments, _PIECES[plain], tensor)[1]:
+        part = Value(scale=tensor.scale, sources=sources, mask=tensor.mask, dims=tensor.dims - (plain == "unbind"))
+        return Value(machine.made(Sequence, node, plain, element=part).alone, tensor.scale, sources)
     if plain in _IDENTITY:
         mask = tensor.mask or plain == "bool" or any(_is_bool(value) for value in arguments.all())
-        return Value(_held(tensor), tensor.scale, sources, mask, dims=_dims_left(plain, tensor))
+        return Value(_held(tensor), tensor.scale, sources, mask, dims=_dims_left(plain, tensor, arguments))
     if tensor.scale is S.SLOPES:
         return Value(scale=S.SAMPLES if plain in ("sign", "sgn") else S.COUPLED, sources=sources)
     known = _OF_BATCHES[plain](machine, plain, tensor, arguments, node) if plain in _OF_BATCHES else None
@@ -121,11 +127,15 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
     return Value(scale=scale, sources=sources, mask=tensor.mask, dims=reshaping.dims_of(plain, tensor, arguments))
 
 
-def _dims_left(name: str, tensor: Value) -> int:
+def _dims_left(name: str, tensor: Value, arguments: Arguments) -> int:
     """Of what has an entry for each sample, there is one dimension at least."""
     several = name in _SPLITTING or name in _OF_ONE_NUMBER
     one = tensor.scale in PER_SAMPLE and (name in _FLATTENING or name in _OF_TENSORS)
     known = 0 if several or name in _FLATTENING else tensor.dims
+    if name == "flatten":
+        known = reshaping.dims_flattened(tensor, arguments)
+    elif name in _AS_ANOTHER:
+        known = arguments.first.dims
     return max(known, int(one))
 
 
@@ -240,7 +250,8 @@ def _reduced(machine: Machine, name: str, tensor: Value, arguments: Arguments, n
     given, dimension = reshaping.dimension(arguments, 0, tensor)
     whole = scales.total(tensor.scale) if name in _SUMS else scales.average(tensor.scale)
     scale = scales.along(tensor.scale, dimension, whole) if given else whole
-    return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]), dims=max(tensor.dims - 1, 0) * given)
+    dims = reshaping.dims_reduced(name, tensor, arguments, 0)
+    return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]), dims=dims)
 
 
 def _along(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -256,7 +267,8 @@ def _along(machine: Machine, name: str, tensor: Value, arguments: Arguments, nod
     has_one = given or defaults_to_last
     scale = _scale_along(name, tensor, dimension if given else -1) if has_one else scales.of_extremes(tensor.scale)
     along_features = given and dimension is not None and dimension >= 1
-    dims = max(tensor.dims, dimension + 1 if along_features and dimension else 0) if name in _SAME_SHAPE else 0
+    dims = max(tensor.dims, dimension + 1 if along_features and dimension else 0)
+    dims = dims if name in _SAME_SHAPE else reshaping.dims_reduced(name, tensor, arguments, position)
     value = Value(scale=scale, sources=sources, dims=max(dims, int(scale in PER_SAMPLE)))
     if pair and has_one:
         both = machine.made(Sequence, node, name)

@@ -6,7 +6,9 @@ that would need a person, and all that it leaves behind is files and what it ret
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
 
 import libcst as cst
 
@@ -75,12 +77,13 @@ def run(context: Context) -> None:
 def around(context: Context, blocked: list[tuple[Module, cst.CSTNode]]) -> tuple[Whole, ...]:
     """Those that the places which need a person are in, the smallest of each."""
     found: dict[cst.CSTNode, Whole] = {}
+    can_be_taken = cache(partial(_can_be_taken, context))  # of the program's own call, all that happens is looked at
     for module, node in blocked:
         inside = set(tree.walk(module.statement(node))) if node in module.parents else set()
         for event in (one for one in context.facts.run.events if one.node in inside):
             if any(one.holds(event) for one in found.values()):
                 continue
-            whole = _around(context, event)
+            whole = _around(context, event, can_be_taken)
             if whole is not None:
                 found[whole.node] = replace(whole, waits=_is_read_before(context, whole))
     return tuple(found.values())
@@ -96,7 +99,7 @@ def _is_read_before(context: Context, whole: Whole) -> bool:
     )  # fmt: skip
 
 
-def _around(context: Context, event: Event) -> Whole | None:
+def _around(context: Context, event: Event, can_be_taken: Callable[[Whole], bool]) -> Whole | None:
     for here in event.here.up():
         whole = None
         if here.arm == CALLED and here.parent is not None:
@@ -107,7 +110,7 @@ def _around(context: Context, event: Event) -> Whole | None:
             whole = Whole(here.frame.module, here.node, here)
             is_right = _makes_what_it_asks_for(context, whole) and not attempts.is_within(here)
             whole = whole if is_right else None
-        if whole is not None and _can_be_taken(context, whole):
+        if whole is not None and can_be_taken(whole):
             return whole
     return None
 
