@@ -10,6 +10,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
+from distify_codemods.inside import core
 from distify_codemods.interpreter import (
     commands,
     containers,
@@ -202,9 +203,26 @@ def _of_an_object(machine: Machine, obj: External, arguments: Arguments, node: c
         return Value(sources=sources, one_row=one_row)
     if known and given & PER_SAMPLE:
         scale = Scale.TURNED if given == {Scale.TURNED} else Scale.SAMPLES
-        dims = torch_nn.dims_of(obj.name, arguments.first.dims)
+        dims = _dims_of(obj, arguments.first.dims)
         return Value(scale=scale, sources=sources, dims=dims, one_row=one_row)
     return Value(scale=Scale.UNKNOWN, sources=sources)
+
+
+def _dims_of(layer: Obj | None, given: int) -> int:
+    """How many dimensions its output has at least, given something that has so many; of layers in a row, the last's."""
+    if not isinstance(layer, External):
+        return 0
+    made = layer.arguments or Arguments()
+    if layer.name == torch_nn.FLATTENS:
+        return 0 if made.all() else 2
+    if layer.name != torch_nn.SEQUENTIAL:
+        return torch_nn.dims_of(layer.name, given)
+    if made.star is not None or layer.attributes:
+        return 0
+    for one in made.positional:
+        only = one.single()
+        given = _dims_of(core(only) if only is not None and not one.open else None, given)
+    return given
 
 
 # ---- functions of their own

@@ -1,0 +1,86 @@
+"""How many dimensions a tensor has at least: what is counted from the end is then seen not to be the samples'."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Options, Strategy
+
+from tests.rules.scripts import conversion_of
+
+SCRIPT = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(1, 4, 3, padding=1), nn.Linear(4, 1)
+        self.flat = nn.Sequential(nn.Linear(36, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 36))
+
+    def forward(self, x):
+        h = self.a(x)
+        {body}
+        return self.b(h.mean(dim=(2, 3)))
+
+
+loader = DataLoader(TensorDataset(torch.randn(64, 1, 6, 6), torch.randn(64, 1)), batch_size=16)
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def is_sharded(body: str) -> bool:
+    return conversion_of(SCRIPT.format(body=body), options=Options()).strategy is Strategy.SHARDED
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "h = h / h.abs().flatten(2).max(-1, keepdim=True).values.unsqueeze(-1)",
+        "h = h / torch.norm(torch.flatten(h, start_dim=-2), p=2, dim=-1, keepdim=True).unsqueeze(-1)",
+        "h = h * F.softmax(h.flatten(-2), dim=-1).view_as(h)",
+        "h = h.flatten(2, 3).softmax(-1).view(len(h), 4, 6, 6)",
+        "h = torch.roll(h, shifts=(1, 1), dims=(-2, -1))",
+        "h = h.flip(-1).rot90(1, (-2, -1))",
+        "h = h.unflatten(1, (2, 2)).softmax(-1).flatten(1, 2)",
+        "h = torch.stack([one * 2 for one in h.unbind(1)], 1).softmax(-1)",
+        "a, b = h.chunk(2, dim=1)\n        h = torch.cat([a * b.softmax(-1), b], dim=1)",
+        "h = torch.cat([h, torch.zeros(len(h), 1, *h.shape[2:])], 1)[:, :4].softmax(-1)",
+        "h = torch.gather(h, 1, h.argsort(1)).softmax(-1)",
+        "h = h - h.mean((2, 3), keepdim=True).softmax(-3)",
+        "h = h - h.amax((2, 3), True).softmax(-2)",
+        "h = h - h.mean((2, 3)).mean(-1)[:, None, None, None]",
+        "h = h.repeat_interleave(2, 1).softmax(-1)[:, :4]",
+        "h = h * F.normalize(self.flat(x.flatten(1)), dim=-1).view(-1, 1, 6, 6)",
+    ],
+)
+def test_along_what_is_not_the_samples(body: str) -> None:
+    assert is_sharded(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "h = h - h.mean((2, 3)).mean(-2)[None, :, None, None]",
+        "h = h - h.std(1, True).std((1, 2)).std(-1)",
+        "h = h.flatten(1)\n        h = (h - h.mean(-2)).view(-1, 4, 6, 6)",
+        "h = h - h.flatten(1, 3).amax(-2).sum()",
+        "h = h - h.amax((-1, -4), keepdim=True)",
+        "h = torch.roll(h, shifts=(1, 1), dims=(-1, -4))",
+        "h = h.roll(1, -4)",
+        "h = h - h.flatten(2).max(-1)[0].mean(-2)[None, :, None, None]",
+        "h = h - h.unbind(1)[0].flatten(1).mean(-2).sum()",
+        "h = h * F.normalize(self.flat(x.flatten(1)), dim=-2).view(-1, 1, 6, 6)",
+        "h = h * nn.Sequential(nn.Flatten(0), nn.ReLU())(h).softmax(-1).view(-1, 4, 6, 6)",
+    ],
+)
+def test_along_what_may_be_the_samples(body: str) -> None:
+    assert not is_sharded(body)

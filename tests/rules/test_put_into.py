@@ -1,0 +1,65 @@
+"""Figures that are put into a dictionary or a list after it was made, and shown or logged from there."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level
+
+from tests.rules.scripts import converted, findings, indented, script
+from tests.rules.test_loss import with_loss
+
+TAKEN = "rt.all_reduce_mean(loss.item())"
+
+
+def showing(lines: str, before: str = "") -> str:
+    step = "        optimizer.step()\n"
+    text = with_loss(script(after=""), "nn.functional.mse_loss(model(x), y)")
+    assert text.count(step) == 1
+    return text.replace(step, step + indented(lines, "        ")).replace("for epoch", before + "for epoch", 1)
+
+
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        ('found = {}\nfound["loss"] = loss.item()\nprint(found)\n', 'found["loss"] = {}'),
+        ('found = {}\nfound.update({"loss": loss.item()})\nprint(found)\n', 'found.update({{"loss": {}}})'),
+        ('found = {}\nfound.update(loss=loss.item())\nprint(found)\n', "found.update(loss={})"),
+        ('found = {}\nfound |= {"loss": loss.item()}\nprint(found)\n', 'found |= {{"loss": {}}}'),
+        ("row = [epoch]\nrow.append(loss.item())\nprint(*row)\n", "row.append({})"),
+        ("row = [epoch]\nrow += [loss.item()]\nprint(*row)\n", "row += [{}]"),
+        ('found = {}\nfound["loss"] = loss.item()\nprint({k: round(v, 3) for k, v in found.items()})\n',
+         'found["loss"] = {}'),
+    ],
+)  # fmt: skip
+def test_it_is_put_together_where_it_is_put_in(lines: str, after: str) -> None:
+    assert indented(after.format(TAKEN), "        ") in converted(showing(lines))
+
+
+def test_it_is_logged() -> None:
+    lines = 'found = {}\nfound["loss"] = loss.item()\nwandb.log(found)\n'
+    assert f'found["loss"] = {TAKEN}' in converted("import wandb\n\n" + showing(lines))
+
+
+@pytest.mark.parametrize(
+    ("before", "lines"),
+    [
+        ('best = {"loss": 9.0}\n',
+         'if loss.item() < best["loss"]:\n    best["loss"] = loss.item()\nprint({k: v for k, v in best.items()})\n'),
+        ("", 'found = {}\nfound["least"] = (model(x) - y).min().item()\nprint({k: v for k, v in found.items()})\n'),
+    ],
+)  # fmt: skip
+def test_what_stays_of_one_rank_is_said(before: str, lines: str) -> None:
+    said = [one.message for one in findings("OUT01", showing(lines, before), Level.ADVICE)]
+    assert any(one.startswith("printed here for rank 0's share of the batch alone") for one in said)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'found = {}\nfound["epoch"] = epoch\nprint(found)\n',
+        'found = {}\nfound["loss"] = loss.item()\n',
+        'seen = {}\nseen[epoch] = seen.get(epoch, 0) + 1\nprint(seen)\n',
+    ],
+)  # fmt: skip
+def test_left_alone(lines: str) -> None:
+    assert indented(lines, "        ") in converted(showing(lines))
