@@ -200,6 +200,12 @@ def test_models_that_training_calls_in_evaluation_mode() -> None:
     assert "convert_sync_batchnorm(teacher" not in after
 
 
+def test_models_that_training_may_call_in_evaluation_mode() -> None:
+    model = f"{NORMED}teacher = copy.deepcopy(model)\nif len(sys.argv) > 1:\n    teacher.eval()\n"
+    after = converted(script(imports="import copy\nimport sys\n" + IMPORTS, model=model, loop=TEACHER))
+    assert after.count("rt.convert_sync_batchnorm(teacher)\n") == 1
+
+
 def test_order() -> None:
     """Converted before it is wrapped, both before the optimizer's first step."""
     model = "model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 1))\n"

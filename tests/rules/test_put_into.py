@@ -63,3 +63,20 @@ def test_what_stays_of_one_rank_is_said(before: str, lines: str) -> None:
 )  # fmt: skip
 def test_left_alone(lines: str) -> None:
     assert indented(lines, "        ") in converted(showing(lines))
+
+
+WHOLE = """\
+    with torch.no_grad():
+        model.eval()
+        for x, y in valid:
+            out = model(x)
+        model.train()
+"""
+
+
+@pytest.mark.parametrize("shown", ["x.size(0)", "out.abs().sum().item()", "tuple(out.shape)"])
+def test_what_another_pass_has_bound_anew_is_not_added_up(shown: str) -> None:
+    """Every rank goes through all of that pass."""
+    text = showing("out = model(x)\n", "valid = DataLoader(data, batch_size=8, shuffle=True, drop_last=True)\n")
+    after = converted(text + WHOLE + f"    print({shown})\n")
+    assert f"    print({shown})\n" in after

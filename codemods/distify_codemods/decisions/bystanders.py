@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Blocked, Broadcast
 from distify_codemods.decisions.broadcasts import places_of
-from distify_codemods.decisions.modes import modes, trains
+from distify_codemods.decisions.modes import evaluates_for_good
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
@@ -49,7 +49,7 @@ def _called(facts: Facts) -> dict[Obj, Event]:
     return {
         model: event
         for model, event in found.items()
-        if model not in inner and _may_have_batchnorm(model) and not _evaluates(facts, model, event)
+        if model not in inner and _may_have_batchnorm(model) and not evaluates_for_good(facts, model, event)
     }
 
 
@@ -67,9 +67,3 @@ def _may_have_batchnorm(model: Obj) -> bool:
         or (isinstance(part, Instance) and part.of is not None and part.of.derives_from(*BATCHNORMS))
         for part in parts_of(model)
     )
-
-
-def _evaluates(facts: Facts, model: Obj, forward: Event) -> bool:
-    """Whether it has been put into evaluation mode, and is never put back."""
-    set_ = modes(facts, {model})
-    return any(event.before(forward) for event in set_) and all(trains(event) is False for event in set_)

@@ -11,10 +11,10 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Blocked
-from distify_codemods.decisions.modes import modes, trains
+from distify_codemods.decisions.modes import evaluates_for_good
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.decisions.training_calls import Called, each_called, entries_into
-from distify_codemods.events import Event, Kind
+from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core
 from distify_codemods.libraries import python
@@ -43,7 +43,7 @@ def called_in_steps(facts: Facts, trained: list[Called]) -> tuple[list[Called], 
         if shared.isdisjoint(one.event.here.frame.context) and (one.obj is owners[one.obj] or one.obj not in known)
     ]  # fmt: skip
     found = each_called(entries, owners)
-    kept = [one for one in found if _evaluates(facts, one)]
+    kept = [one for one in found if evaluates_for_good(facts, one.model, one.first, one.held)]
     return kept, [_computed_whole(facts, one) for one in found if one not in kept]
 
 
@@ -64,26 +64,11 @@ def _shared_as_a_whole(facts: Facts, known: set[Obj]) -> set[cst.CSTNode]:
     return {one.node for one in calls if any(core(obj) in known for obj in one.receiver.objs)}
 
 
-def _evaluates(facts: Facts, one: Called) -> bool:
-    """Whether it has been put into evaluation mode before, and nothing ever puts it back."""
-    set_ = modes(facts, {one.held, one.model})
-    before = any(event.dominates(one.first) or _as_it_is_made(facts, event, one.model) for event in set_)
-    return before and all(trains(event) is False for event in set_)
-
-
-def _as_it_is_made(facts: Facts, event: Event, model: Obj) -> bool:
-    """Whether it happens wherever the model was made, as in the constructor of what holds it: on whichever way to its
-    calls that was.
-    """
-    made = next((one for one in facts.of_kind(Kind.CALL) if model in one.value.objs), None)
-    return made is not None and made.before(event) and event.here.conditions() <= made.here.conditions()
-
-
 def _computed_whole(facts: Facts, one: Called) -> Blocked:
     name = facts.names.of(one.held)
     return Blocked(
         "SHARE01", one.first.module, one.first.node,
         f"`{name}` is called in training and not trained, and it is not seen to be in evaluation mode for good: every "
         "rank computes all of it",
-        f"call `{name}.eval()` before training",
+        f"if that is meant, call `{name}.eval()` before training",
     )  # fmt: skip

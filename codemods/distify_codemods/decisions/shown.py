@@ -15,9 +15,11 @@ from distify_codemods.decisions.log_records import shown_records
 from distify_codemods.decisions.places import Place, with_what_is_left_early
 from distify_codemods.decisions.views import beside_training
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import Facts
+from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.origins import Share
 from distify_codemods.program import Module
 from distify_codemods.scale import Scale
+from distify_codemods.values import Value
 
 _COUNTS = (Scale.SUM, Scale.COUNT)
 
@@ -169,11 +171,19 @@ class _Line:
             return None if None in inside else found
         if found and None not in inside:
             return found
-        return [node] if self.facts.value(node).scale in _COUNTS else None
+        value = self.facts.value(node)
+        is_one = value.scale in _COUNTS and not holds_several(value) and not self._may_be_of_all(value)
+        return [node] if is_one else None
 
     def _is_mean(self, node: cst.BaseExpression) -> bool:
         value = self.facts.value(node)
         return value.scale is Scale.MEAN and not holds_several(value) and not is_cut(self.facts, node)
+
+    def _may_be_of_all(self, value: Value) -> bool:
+        """Whether it may be another loader's, too, as after a loop over that: if each rank goes through all of its
+        batches, a sum over the ranks would be as many times too large as there are."""
+        of = dealt_by(value.sources)
+        return any(one not in self.facts.training_loaders and not isinstance(one, Share) for one in of)
 
     def _is_figure(self, node: cst.CSTNode) -> bool:
         return isinstance(node, cst.BaseExpression) and self._differs(node)
