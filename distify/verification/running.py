@@ -27,7 +27,8 @@ PART_OF_PASS = 0.4
 #: How many times the steps are taken where some training has not begun by then.
 _TIMES_THE_STEPS = 3
 _TYPES = re.compile(r"\b(?:dtypes?|scalar type|Float|Double|float64|float32)\b")
-_OUTWARDS = re.compile(r"[\"'](\.\.[/\\][^\"']+)[\"']")
+#: Paths that lead out of a project, or into what is hidden in it: neither is in a copy.
+_ELSEWHERE = re.compile(r"[\"']((?:\.\.[/\\]|(?:[^\"'/\\]+[/\\])*\.[^\"'./\\])[^\"']+)[\"']")
 _RANK = re.compile(r"^\[rank\d+\]: ?")
 #: For all runs: nothing is shown, sent or compiled.
 _QUIET = {
@@ -199,12 +200,13 @@ def failure_of(error: RunError, plan: Plan, copy: Copy, world_size: int) -> Fail
 
 
 def _left_behind(lines: Sequence[str], plan: Plan, copy: Copy) -> str:
-    """Says so where a script fails for a path that leads out of its project: in a copy of that, it leads elsewhere."""
+    """Says so where a script fails for a path that is not in a copy of its project."""
     there = plan.spare / os.path.relpath(copy.workdir, copy.folder)
-    for path in _OUTWARDS.findall(lines[-1] if lines else ""):
+    for path in _ELSEWHERE.findall(lines[-1] if lines else ""):
         if (there / path).exists() and not (copy.workdir / path).exists():
+            where = "outside of that" if path.startswith("..") else "hidden, and so not in it"
             return (
-                f": it runs in a copy of {plan.spare}, and {path} is outside of that: name it by its whole path, "
+                f": it runs in a copy of {plan.spare}, and {path} is {where}: name it by its whole path, "
                 f"{os.path.realpath(there / path)}, in the script or by an argument behind --"
             )
     return ""

@@ -392,6 +392,17 @@ def test_data_that_lie_beside_the_project(here: Here, script: Path) -> None:
     assert here("verify", "train.py").err.splitlines()[0].endswith("the original failed with exit code 1")
 
 
+def test_a_script_that_fails_for_what_is_hidden_in_its_project(here: Here, script: Path) -> None:
+    data = script.parent / ".private" / "data.txt"
+    data.parent.mkdir(parents=True)
+    data.write_text("1")
+    script.write_bytes(b'open(".private/data.txt").close()\n' + TRAIN)
+    ended = here("verify", "train.py")
+    assert ended.code == 2
+    said = f".private/data.txt is hidden, and so not in it: name it by its whole path, {data},"
+    assert said in ended.err.splitlines()[0]
+
+
 @pytest.mark.parametrize(
     "ask",
     [
