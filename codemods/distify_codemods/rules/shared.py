@@ -10,7 +10,9 @@ from distify_codemods.decisions.base import SharedPass
 from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.decisions.one_sample import given_one_sample
 from distify_codemods.decisions.writing_passes import writing_passes
+from distify_codemods.inside import core
 from distify_codemods.interpreter.sparing import TIMES, TIMES_IN_ALL
+from distify_codemods.libraries import torch_nn
 from distify_codemods.naming import brief
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level
@@ -46,6 +48,7 @@ def run(context: Context) -> None:
             )  # fmt: skip
     if context.decisions.shared:
         _whole_where_they_write(context)
+        _not_compiled(context)
     for whole in computed_entirely(context.facts) if context.decisions.shared else ():
         context.advice(whole.message, whole.module, whole.node)
     for single in given_one_sample(context.facts, (one.held for one in context.decisions.shared)):
@@ -69,6 +72,18 @@ def _whole_where_they_write(context: Context) -> None:
         does += ", which a constant turns off" * one.unused
         said = f"{does}: computed whole by every rank; the modules that it calls are shared"
         context.applied(said, *one.writes)
+
+
+def _not_compiled(context: Context) -> None:
+    """Of models that are given to a compiler: a shared forward pass meets the other ranks in its course."""
+    shared = {core(one.held) for one in context.decisions.shared}
+    for event in context.facts.calls(torch_nn.COMPILES):
+        given = [core(obj) for value in event.arguments.all()[:1] for obj in value.objs]
+        if not shared.isdisjoint(given):
+            context.advice(
+                "on several ranks this compiles nothing: a forward pass that is shared runs as it is written",
+                event.module, event.node,
+            )  # fmt: skip
 
 
 def _told(finding: Finding) -> str:
