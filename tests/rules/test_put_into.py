@@ -35,9 +35,53 @@ def test_it_is_put_together_where_it_is_put_in(lines: str, after: str) -> None:
     assert indented(after.format(TAKEN), "        ") in converted(showing(lines))
 
 
+LOGGED = "import wandb\n\n"
+
+
 def test_it_is_logged() -> None:
     lines = 'found = {}\nfound["loss"] = loss.item()\nwandb.log(found)\n'
-    assert f'found["loss"] = {TAKEN}' in converted("import wandb\n\n" + showing(lines))
+    assert f'found["loss"] = {TAKEN}' in converted(LOGGED + showing(lines))
+
+
+@pytest.mark.parametrize(
+    ("entry", "after"),
+    [
+        ("{name: one.item() for name, one in parts.items()}", "{name: rt.all_reduce_mean(one.item()) for"),
+        ('{f"train/{name}": one for name, one in parts.items()}', '{f"train/{name}": rt.all_reduce_mean(one) for'),
+    ],
+)
+def test_each_entry_of_a_dictionary_is_logged(entry: str, after: str) -> None:
+    lines = f'parts = {{"loss": loss.detach(), "least": (model(x) - y).abs().mean()}}\nwandb.log({entry})\n'
+    assert after in converted(LOGGED + showing(lines))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # of each rank's own classes
+        "parts = {int(one): loss.item() for one in y[:, 0]}\nwandb.log({str(k): v for k, v in parts.items()})\n",
+        'parts = {"loss": loss.item()}\nwandb.log({k: v for k, v in parts.items() if v > 1})\n',
+        'parts = {}\nif loss > 1:\n    parts["loss"] = loss.item()\nwandb.log({k: v for k, v in parts.items()})\n',
+        # of which it is not seen what is in it
+        'parts = {"loss": loss.item()}\nmore = dict(parts)\nmore["epoch"] = epoch\nwandb.log(more)\n',
+        'more = dict(zip(["loss"], [loss.item()]))\nwandb.log(more)\n',
+    ],
+)
+def test_it_is_said_of_what_is_logged_of_one_rank(lines: str) -> None:
+    before = LOGGED + showing(lines)
+    said = [one.message for one in findings("METRIC01", before, Level.ADVICE)]
+    assert said == ["what is kept or logged here is of rank 0's samples only"]
+    assert "all_reduce" not in converted(before)
+
+
+def test_what_logs_whenever_it_is_handed_a_figure_does_not_wait() -> None:
+    """Else each rank's own would be logged, and put together once the loop is over."""
+    keeper = (
+        "class Keeper:\n    def __init__(self):\n        self.all = {}\n\n    def keep(self, value):\n"
+        '        self.all["loss"] = value\n        wandb.log(self.all)\n\n\n'
+    )
+    before = LOGGED + showing("keeper.keep(loss.item())\n", keeper + "keeper = Keeper()\n")
+    assert f"keeper.keep({TAKEN})" in converted(before)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,11 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Averaging, Deferral, Putting
+from distify_codemods.decisions.log_records import log_records
 from distify_codemods.decisions.looking import Looking
 from distify_codemods.decisions.places import Place, Places, places_of
+from distify_codemods.decisions.sinks import Kind as Sinks
+from distify_codemods.decisions.sinks import sinks
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts
 from distify_codemods.libraries import meters
@@ -44,7 +47,9 @@ def deferrals(facts: Facts, averages: Sequence[Averaging], without: Without) -> 
     """`facts`: with all of these figures put together where they are handed over."""
     found: list[Deferral] = []
     for loop in {loop.node: loop for loop in facts.training_loops}.values():
-        held = [one for one in _held(facts, loop, averages) if _is_plain(facts, loop, one)]
+        held = [
+            one for one in _held(facts, loop, averages) if _is_plain(facts, loop, one) and not _shows(facts, loop, one)
+        ]  # fmt: skip
         if held and _may_wait(facts, loop):
             before = without({one.node for each in held for one in each.averages})
             deferral = _Loop(before, facts, loop, held).deferral()
@@ -138,6 +143,14 @@ def _is_plain(facts: Facts, loop: BatchLoop, held: _Held) -> bool:
     return (
         bool(value.objs) and not value.open and all(isinstance(obj, (Instance, Items, Mapping)) for obj in value.objs)
     )
+
+
+def _shows(facts: Facts, loop: BatchLoop, held: _Held) -> bool:
+    """Whether anything is printed or logged while it is handed a figure: that would be each rank's own."""
+    logged = [event for sink in sinks(facts) if sink.kind is Sinks.LOGGED for event in facts.run.at(sink.node)]
+    shown = [*logged, *facts.of_kind(Kind.PRINT), *log_records(facts)]
+    statements = set(held.statements)
+    return any(here.node in statements for event in shown if event.inside(loop.event) for here in event.here.up())
 
 
 def _is_handed_over(one: Averaging, statement: cst.CSTNode) -> bool:

@@ -142,7 +142,7 @@ class _Search:
         return [one for one, depth in zip(found, depths, strict=True) if depth == min(depths)]
 
     def _of(self, sink: Sink) -> Iterator[Averaging | None]:
-        if not self._is_one_ranks(sink.value):
+        if not self._is_one_ranks(sink.value) and not (sink.kind is Kind.LOGGED and self._holds_more(sink.value)):
             return
         place = self.places.of(sink.module, sink.node)
         if self._stage(sink, place) is not self.stage or not sink.counts(place) or self.places.may_train(sink.node):
@@ -152,8 +152,14 @@ class _Search:
             how = self._how(module, node, sink)
             parts = how is Putting.GATHERED and any(isinstance(one, Share) for one in self._dealt(node))
             yield None if how is None else Averaging(module, node, _WHY[how], how=how, code=CODE, parts=parts)
-        if not self._is_covered(sink.value, {*sink.own, *(node for _, node in figures)}):
+        covered = self._is_covered(sink.value, {*sink.own, *(node for _, node in figures)})
+        if not covered or (sink.kind is Kind.LOGGED and self._holds_more(sink.value)):
             yield None
+
+    def _holds_more(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a dictionary or a list, and not seen where all in it was written down: a copy of another."""
+        held = [obj for obj in self.facts.value(node).objs if isinstance(obj, (Mapping, Sequence))]
+        return any(self._differs(obj.any()) for obj in held if not _is_written_down(obj))
 
     def _stage(self, sink: Sink, place: Place) -> Stage:
         if place is not Place.INSIDE:
@@ -191,6 +197,9 @@ class _Search:
         self, node: cst.CSTNode, module: Module, own: Collection[cst.CSTNode], seen: int = 0
     ) -> Iterator[tuple[Module, cst.BaseExpression]]:
         """The largest expressions of a known scale that a figure is made of. `own`: of what was put together before."""
+        if isinstance(node, cst.BaseComp) and (entry := self._entry(node)) is not None:
+            yield from self._figures(entry, module, own, seen)
+            return
         whole = isinstance(node, cst.IfExp) and self.facts.value(node).scale is Scale.MEAN  # a mean on either way
         if (isinstance(node, _NOT_ALWAYS) and not whole) or node in self.done or node in own or self._looks_up(node):
             return
@@ -231,6 +240,8 @@ class _Search:
         """Whether nothing of one rank is left in it once these are put together."""
         if node in chosen or node in self.done or not self._is_one_ranks(node):
             return True
+        if isinstance(node, cst.BaseComp) and (entry := self._entry(node)) is not None:
+            return self._is_covered(entry, chosen, seen)
         if isinstance(node, _NOT_ALWAYS):
             return False
         if isinstance(node, cst.BaseExpression) and seen < 3:
@@ -239,6 +250,25 @@ class _Search:
                 return True
         parts = [part for part in self._parts(node) if self._is_one_ranks(part)]
         return bool(parts) and all(self._is_covered(part, chosen, seen) for part in parts)
+
+    def _entry(self, node: cst.BaseComp) -> cst.BaseExpression | None:
+        """What is made of each entry of a dictionary that has the same keys on all ranks: `value.item()` of
+        `{name: value.item() for name, value in losses.items()}`."""
+        over, call = node.for_in, node.for_in.iter
+        if not isinstance(node, (cst.DictComp, cst.ListComp)) or over.ifs or over.inner_for_in is not None:
+            return None
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or call.args:
+            return None
+        held = self.facts.value(call.func.value)
+        known = all(isinstance(obj, Mapping) and obj.rest is None and obj.keys is None for obj in held.objs)
+        if call.func.attr.value not in python.ALL_ENTRIES or not held.objs or held.open or not known:
+            return None
+        puts = [one for obj in held.objs for one in put_into(self.facts).get(obj, ())]
+        if any(self.places.of(self.facts.module_of(one), one) is Place.UNSURE for one in puts):
+            return None
+        if isinstance(node, cst.ListComp):
+            return node.elt
+        return None if self._is_one_ranks(node.key) else node.value
 
     def _is_figure(self, value: Value) -> bool:
         return value.scale in _HOW and self._differs(value) and not holds_several(value)
@@ -298,6 +328,12 @@ def displays(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         ):
             yield obj.site
         yield from put_into(facts).get(obj, ())
+
+
+def _is_written_down(obj: Obj) -> bool:
+    """`{"loss": loss}`, `dict()`: whatever else is in it was put there."""
+    made = obj.site
+    return isinstance(made, (cst.Dict, cst.List, cst.Tuple)) or (isinstance(made, cst.Call) and not made.args)
 
 
 def holds_several(value: Value) -> bool:

@@ -78,6 +78,8 @@ TEXT, PUT_TOGETHER = "builtins.str", "builtins.str.join"
 SEARCH_PATH, COMMAND_LINE = "sys.path", "sys.argv"
 #: What puts what it is given into something else as it is.
 KEEPING_METHODS = frozenset("append appendleft extend insert add put put_nowait setdefault update setattr".split())
+#: Methods of dictionaries that give what is in them.
+ALL_ENTRIES = ("items", "values")
 #: argparse's methods that declare an option, and that read the command line.
 DECLARES, SETS_DEFAULTS, PARSES_ARGUMENTS = "add_argument", "set_defaults", ("parse_args", "parse_known_args")
 PARSED_IN_PAIRS = "_get_kwargs"  # a method of what was parsed
