@@ -26,6 +26,7 @@ from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import NOTHING
 
 _BINDING = (cst.Assign, cst.AnnAssign)
+_COMMITTING = ("isolation_level", "autocommit")  # of a connection
 _SELECTS = re.compile(r"\s*(SELECT|EXPLAIN)\s", re.IGNORECASE)
 #: What keeps something under another name, or lets it be.
 _KEPT = (cst.Assign, cst.AssignTarget, cst.AnnAssign, cst.WithItem, cst.AsName, cst.Return, cst.Expr, cst.Param)
@@ -89,9 +90,13 @@ class Opened:
         begins = event.name == "begin" and event.arguments.get("write") is not None
         if event.name != "execute":
             return event.name in writing or begins
-        return not _only_asks(self.facts, event) and (
-            self._commits_by_itself or not _is_any_statement(self.facts, event)
-        )
+        is_asking = _is_any_statement(self.facts, event) and self._is_answered(event) and not self._commits_by_itself
+        return not is_asking and not _only_asks(self.facts, event)
+
+    def _is_answered(self, event: Event) -> bool:
+        """Whether somebody takes what a statement gives: one that makes or drops a table gives nothing, and stays."""
+        is_used = not isinstance(event.module.parents.get(event.node), cst.Expr)
+        return is_used or any(one.name.startswith("fetch") for one in self._done)
 
     def unknown_statement(self) -> Event | None:
         """What is executed, and nothing is known of: if nothing commits it, rows that it changes are not changed in the
@@ -102,7 +107,8 @@ class Opened:
     @property
     def _commits_by_itself(self) -> bool:
         """Whether what a database executes stays though nobody calls `commit`: `with connection:` does."""
-        given = (self.event.arguments.get(name) for name in ("isolation_level", "autocommit"))
+        given = [self.event.arguments.get(name) for name in _COMMITTING]
+        given += [one.value for one in self._done if one.kind is Kind.STORE and one.name in _COMMITTING]
         entered = (
             self.facts.value(node.item).objs
             for module in self.facts.run.frames for node in tree.walk(module.tree) if isinstance(node, cst.WithItem)

@@ -76,6 +76,8 @@ def test_along_what_is_not_the_samples(body: str) -> None:
         "h = h - h.amax((-1, -4), keepdim=True)",
         "h = torch.roll(h, shifts=(1, 1), dims=(-1, -4))",
         "h = h.roll(1, -4)",
+        "h = h * h.mean((2, 3)).flip(-1, -2)[..., None, None]",
+        "h = h * h.mean((2, 3)).unflatten(1, (4,)).softmax(-2)[..., None, None]",
         "h = h - h.flatten(2).max(-1)[0].mean(-2)[None, :, None, None]",
         "h = h - h.unbind(1)[0].flatten(1).mean(-2).sum()",
         "h = h * F.normalize(self.flat(x.flatten(1)), dim=-2).view(-1, 1, 6, 6)",

@@ -310,10 +310,20 @@ def test_a_statement_that_nobody_commits_is_taken_to_ask() -> None:
 
 @pytest.mark.parametrize(
     ("more", "then"),
-    [("", "base.commit()"), (", isolation_level=None", "base.close()"), ("", "with base:\n        pass")],
+    [
+        ("", "base.commit()"),
+        (", isolation_level=None", "base.close()"),
+        ("", "base.isolation_level = None"),
+        ("", "with base:\n        pass"),
+    ],
 )
 def test_a_statement_that_may_stay_is_not(more: str, then: str) -> None:
     assert "OUT03" in {code for code, _ in blocked(script(imports=TOOLS, after=ANY.format(more=more, then=then)))}
+
+
+def test_nor_is_one_that_nobody_takes_anything_from() -> None:
+    after = "base = sqlite3.connect('a.db')\nrow = base.cursor()\nrow.execute(open('made.sql').read())\nprint(row)\n"
+    assert "OUT03" in {code for code, _ in blocked(script(imports=TOOLS, after=after))}
 
 
 @pytest.mark.parametrize(

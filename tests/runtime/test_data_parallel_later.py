@@ -21,11 +21,13 @@ Compute = Callable[["Later", Tensor, int], Tensor]
 
 class Later(nn.Module):
     book: Tensor
+    weight: Tensor
 
     def __init__(self, compute: Compute) -> None:
         super().__init__()
         self.first, self.more, self.last = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
         self.register_buffer("book", torch.randn(3, 4))
+        self.register_buffer("weight", torch.zeros(1))
         self.compute, self.calls, self.counts = compute, 0, {"calls": 0}
 
     def forward(self, samples: Tensor, step: int) -> Tensor:
@@ -86,6 +88,20 @@ def by_one_choice(net: Later, hidden: Tensor, step: int) -> Tensor:
     return torch.where(torch.tensor(step >= BEGINS), _apart(hidden), hidden)
 
 
+def with_a_weight_in_a_buffer(net: Later, hidden: Tensor, step: int) -> Tensor:
+    net.weight.fill_(float(step >= BEGINS))
+    return hidden + net.weight * _apart(hidden)
+
+
+def turned_along_another_dimension(net: Later, hidden: Tensor, step: int) -> Tensor:
+    return hidden + hidden.roll(1, 0 if step >= BEGINS else 1)
+
+
+def chosen_by_the_batch(net: Later, hidden: Tensor, step: int) -> Tensor:
+    """By what nobody reads: on some ranks, otherwise than of the whole."""
+    return hidden * torch.where(hidden[:, 0].mean() > 0, net.book[0], net.book[1])
+
+
 def of_some_samples(net: Later, hidden: Tensor, step: int) -> Tensor:
     """Of one in eight: in most checks of none, all samples being drawn alike there."""
     return torch.where(torch.rand(len(hidden), 1) < 0.125, _apart(hidden), hidden)
@@ -101,7 +117,7 @@ APART = {
     for one in (
         by_the_step, by_its_calls, by_calls_in_a_dictionary, by_chance, along_another_dimension, into_a_buffer,
         with_a_weight, with_a_tensor_as_weight, with_a_weight_for_a_sum, between_two, by_one_choice, of_some_samples,
-        of_most_samples,
+        of_most_samples, with_a_weight_in_a_buffer, turned_along_another_dimension, chosen_by_the_batch,
     )
 }  # fmt: skip
 
@@ -125,7 +141,28 @@ def one_of_two_layers(net: Later, hidden: Tensor, step: int) -> Tensor:
     return net.more(hidden) if random.random() < 0.3 else hidden.relu()
 
 
-IN_PARTS = {one.__name__: one for one in (another_layer, more_turns, a_penalty_that_grows, one_of_two_layers)}
+def every_tenth_call(net: Later, hidden: Tensor, step: int) -> Tensor:
+    net.calls += 1
+    return net.more(hidden).tanh() if net.calls % 7 == 0 else hidden
+
+
+def one_of_two_by_a_flag(net: Later, hidden: Tensor, step: int) -> Tensor:
+    return torch.where(torch.tensor(step >= BEGINS), hidden.relu(), hidden.tanh())
+
+
+def sums_with_weights(net: Later, hidden: Tensor, step: int) -> Tensor:
+    added = torch.add(input=torch.add(1, hidden, alpha=2), other=hidden, alpha=0.5)
+    each: Tensor = torch.vmap(lambda row, weight: row * weight)(added, hidden.detach()[:, 0])
+    return torch._foreach_add([each], [hidden], alpha=0.0)[0]
+
+
+IN_PARTS = {
+    one.__name__: one
+    for one in (
+        another_layer, more_turns, a_penalty_that_grows, one_of_two_layers, every_tenth_call, one_of_two_by_a_flag,
+        sums_with_weights,
+    )
+}  # fmt: skip
 
 Followed = dict[str, tuple[list[list[float]], bool]]
 
@@ -192,9 +229,26 @@ class Normalised(nn.Module):
         return out
 
 
-def end_loudly() -> str:
+class Moving(nn.Module):
+    """Moves its target, and counts in what is no module: what is new, a check does not come by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.online, self.target, self.last = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+        self.calls = [0]
+
+    def forward(self, samples: Tensor, step: int) -> Tensor:
+        self.calls[0] += 1
+        with torch.no_grad():
+            self.target.weight.lerp_(self.online.weight, 0.01)
+        hidden = self.online(samples)
+        out: Tensor = self.last(hidden.tanh() if self.calls[0] == BEGINS + 1 else hidden)
+        return out
+
+
+def end_loudly(make: Callable[[], nn.Module]) -> str:
     torch.manual_seed(1)
-    net = Normalised()
+    net = make()
     rt.data_parallel(net)
     for step in range(STEPS):
         try:
@@ -204,8 +258,10 @@ def end_loudly() -> str:
     return ""
 
 
-def test_what_cannot_be_given_back_ends_the_run() -> None:
-    first, second = on_ranks(end_loudly)
+@pytest.mark.parametrize("make", [Normalised, Moving])
+def test_what_cannot_be_given_back_ends_the_run(make: Callable[[], nn.Module]) -> None:
+    first, second = on_ranks(end_loudly, make)
     assert first == second
-    assert first.startswith("distify: Normalised (call 13) is not made up of parts: from call 13 on it computes")
+    name = make.__name__
+    assert first.startswith(f"distify: {name} (call 13) is not made up of parts: from call 13 on it computes otherwise")
     assert "it has left there what cannot be taken back" in first

@@ -19,7 +19,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.decisions.base import Averaging, Left, Putting
 from distify_codemods.decisions.places import Place, Places, places_of, with_what_is_left_early
-from distify_codemods.decisions.put_into import put_into
+from distify_codemods.decisions.put_into import put_into, taken_out_of
 from distify_codemods.decisions.single_samples import is_one_sample
 from distify_codemods.decisions.sinks import Kind, Sink, is_tracked, sinks
 from distify_codemods.decisions.texts import made_before
@@ -264,7 +264,8 @@ class _Search:
         if call.func.attr.value not in python.ALL_ENTRIES or not held.objs or held.open or not known:
             return None
         puts = [one for obj in held.objs for one in put_into(self.facts).get(obj, ())]
-        if any(self.places.of(self.facts.module_of(one), one) is Place.UNSURE for one in puts):
+        unsure = any(self.places.of(self.facts.module_of(one), one) is Place.UNSURE for one in puts)
+        if unsure or not taken_out_of(self.facts).isdisjoint(held.objs):
             return None
         if isinstance(node, cst.ListComp):
             return node.elt

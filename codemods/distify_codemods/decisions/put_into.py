@@ -27,16 +27,40 @@ def put_into(facts: Facts) -> dict[Obj, list[cst.BaseExpression]]:
     return found
 
 
+@answered_once
+def taken_out_of(facts: Facts) -> set[Obj]:
+    """What something is taken out of again: `del figures["loss"]`, `figures.pop("loss")`."""
+    found: set[Obj] = set()
+    for module in facts.run.frames:
+        for node in module.parents:
+            for holder in _emptied(node):
+                found |= {obj for obj in facts.value(holder).objs if isinstance(obj, (Mapping, Sequence))}
+    return found
+
+
+def _emptied(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    if isinstance(node, cst.Del):
+        yield from (one.value for one in tree.walk(node) if isinstance(one, cst.Subscript))
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        yield from (node.func.value for _ in range(node.func.attr.value in python.TAKING_OUT))
+
+
 def _puts(node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
     """A holder, and what goes into it; not what goes on from what is there: `counts[key] = counts.get(key, 0) + 1`."""
     if isinstance(node, cst.Assign):
-        held = [one.value for one in tree.targets(node) if isinstance(one, cst.Subscript)]
-        read = (
-            {tree.code_of(one) for one in tree.walk(node.value) if isinstance(one, cst.BaseExpression)} if held else ()
-        )
-        yield from ((one, node.value) for one in held if tree.code_of(one) not in read)
+        for one in tree.targets(node):
+            if isinstance(one, cst.Subscript) and not _goes_on(one, node.value):
+                yield one.value, node.value
     elif isinstance(node, cst.AugAssign) and not isinstance(node.target, cst.Subscript):
         yield node.target, node.value
     elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         keeps = node.func.attr.value in python.KEEPING_METHODS
         yield from ((node.func.value, one.value) for one in (node.args if keeps else ()))
+
+
+def _goes_on(target: cst.Subscript, value: cst.BaseExpression) -> bool:
+    """Whether what is put there is made of what was there, as far as that is seen."""
+    item, holder = tree.code_of(target), tree.code_of(target.value)
+    asked = {f"{holder}.{name}" for name in python.BY_KEY}
+    read = (tree.code_of(one) for one in tree.walk(value) if isinstance(one, (cst.Subscript, cst.Attribute)))
+    return any(one == item or one in asked for one in read)

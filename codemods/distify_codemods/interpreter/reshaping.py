@@ -188,8 +188,9 @@ def _along(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
 
 
 def _moved(name: str, tensor: Value, arguments: Arguments) -> Scale:
-    given, along = dimension(arguments, 0 if name == "flip" else 1, tensor)
-    moved = name == "flipud" or not given or along in (0, None)
+    each = [Arguments([one]) for one in arguments.positional] if name == "flip" else []
+    found = [dimension(one, 0, tensor) for one in each] or [dimension(arguments, 0 if name == "flip" else 1, tensor)]
+    moved = name == "flipud" or any(not given or along in (0, None) for given, along in found)
     return S.COUPLED if moved and tensor.scale is S.SAMPLES else tensor.scale
 
 
@@ -219,7 +220,7 @@ _AS_MANY = frozenset(
     _WORDS(
         """tril triu inverse inv pinverse matrix_exp matrix_power cholesky fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 fft ifft
         rfft irfft hfft ihfft fftn ifftn rfftn irfftn hfftn ihfftn fftshift ifftshift logcumsumexp diff gather scatter
-        scatter_add scatter_reduce index_add index_reduce index_copy index_select rot90"""
+        scatter_add scatter_reduce index_add index_reduce index_copy index_select rot90 unflatten"""
     )
 )
 
@@ -238,8 +239,6 @@ def dims_of(name: str, tensor: Value, arguments: Arguments) -> int:
         return max(tensor.dims, 1) + 1
     if name in _AS_MANY or (name == "repeat_interleave" and dimension(arguments, 1)[0]):
         return tensor.dims
-    if name == "unflatten":
-        return tensor.dims + 1
     if name in _DIMS or name in _SHAPE_KEEPING or name.startswith(LAYERS) or name.endswith("_like"):
         return max(tensor.dims, _DIMS.get(name, 0))
     return 0

@@ -113,7 +113,8 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
     if tensor.scale is S.TURNED and plain in ("squeeze", *_SPLITTING):
         return _of_turned(machine, plain, tensor, arguments, node)
     if plain in _PIECES and tensor.scale is S.SAMPLES and reshaping.dimension(arguments, _PIECES[plain], tensor)[1]:
-        part = Value(scale=tensor.scale, sources=sources, mask=tensor.mask, dims=tensor.dims - (plain == "unbind"))
+        dims = max(tensor.dims - (plain == "unbind"), 1)
+        part = Value(scale=tensor.scale, sources=sources, mask=tensor.mask, dims=dims)
         return Value(machine.made(Sequence, node, plain, element=part).alone, tensor.scale, sources)
     if plain in _IDENTITY:
         mask = tensor.mask or plain == "bool" or any(_is_bool(value) for value in arguments.all())

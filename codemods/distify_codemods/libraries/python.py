@@ -78,6 +78,7 @@ TEXT, PUT_TOGETHER = "builtins.str", "builtins.str.join"
 SEARCH_PATH, COMMAND_LINE = "sys.path", "sys.argv"
 #: What puts what it is given into something else as it is.
 KEEPING_METHODS = frozenset("append appendleft extend insert add put put_nowait setdefault update setattr".split())
+TAKING_OUT = frozenset("pop popitem popleft remove clear discard".split())
 #: Methods of dictionaries that give what is in them.
 ALL_ENTRIES = ("items", "values")
 #: argparse's methods that declare an option, and that read the command line.

@@ -113,7 +113,7 @@ class _Search:
         self.has_failed = False
         self._check = _Check(model, call.cut_off(), counts, vouched, turn=int(known is not None), side=side)
         self.found = self._find(model, call, known, vouched)
-        self.has_sides = self._check.has_sides
+        self.has_sides = any(communicator.all_gather_object(self._check.has_sides))
 
     def _find(self, model: SharedModel, call: Call, known: Sequence[Plan] | None, vouched: bool) -> Found:
         check = self._check
@@ -133,7 +133,7 @@ class _Search:
             with _unseen():
                 found = check.settled(plan)
             if isinstance(found, Plan):
-                return Found(found, "", check.read)
+                return Found(found, "", check.read, check.traces(whole))
             why = why or found  # of the likeliest plan
         if why and call.is_of_one:  # what was tried were its entries
             why = "its batch is one sample, of which there is nothing to share"

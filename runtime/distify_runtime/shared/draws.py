@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from distify_runtime import accelerators
 from distify_runtime.shared import bounds
 from distify_runtime.shared.readings import unnoticed
+from distify_runtime.shared.region import is_transformed
 
 Dims = frozenset[int]
 
@@ -34,7 +35,11 @@ _DROPOUTS = frozenset(
     "_cudnn_attention_forward".split()
 )
 _RECURRENT = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
+#: Products, and what else multiplies something by a number under one of these names.
 _PRODUCTS = frozenset(("mul", "__mul__", "__rmul__", "multiply", "lerp"))
+_PRODUCTS_IN_PLACE = frozenset(("mul_", "__imul__", "multiply_"))
+_WEIGHING = _PRODUCTS | frozenset("add __add__ sub __sub__ rsub subtract addcmul addcdiv addmm addmv baddbmm".split())
+_FACTORS, _WEIGHTS = ("input", "other", "weight"), ("alpha", "value")
 _SOME_WEIGHT = 0.5
 
 
@@ -45,7 +50,7 @@ _DRAWS = 1_000_000
 class Side(enum.Enum):
     """On which side of a limit that it is held against a single number is drawn."""
 
-    LOW, HIGH, ANY = 0.04, 0.96, 0.5
+    LOW, HIGH, ANY = 0.001, 0.999, 0.5
 
 
 class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -148,6 +153,11 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             entry.fill_(low + side * (high - low))
         return row
 
+    @property
+    def chooses_both(self) -> bool:
+        """Whether of two tensors that one number chooses between, there is to be something of both."""
+        return self._side is Side.LOW
+
     @contextmanager
     def _drawn(self, shape: tuple[int, ...]) -> Iterator[Dims]:
         number = len(self.shapes)
@@ -174,13 +184,21 @@ class _Functions(TorchFunctionMode):
         if name in _RECURRENT and accelerators.has(args[0]):
             packed = isinstance(args[3], list)  # the weights stand behind the sizes of its batches
             args = self._row.without_dropout(args, 5 + packed)
-        elif name in _PRODUCTS and any(isinstance(one, Tensor) and one.is_floating_point() for one in args):
-            args = tuple(_not_zero(one) for one in args)
-        elif "alpha" in kwargs:  # of `torch.add(one, other, alpha=weight)`
-            kwargs = kwargs | {"alpha": _not_zero(kwargs["alpha"]) if args[0].is_floating_point() else kwargs["alpha"]}
-        elif name == "where" and len(args) == 3 and _is_one_choice(*args):
+        elif name in _WEIGHING and not is_transformed() and _is_of_numbers((*args, *kwargs.values())):
+            by_key = _FACTORS if name in _PRODUCTS else _WEIGHTS
+            kwargs = {key: _not_zero(one) if key in by_key else one for key, one in kwargs.items()}
+            args = tuple(_not_zero(one) for one in args) if name in _PRODUCTS else args
+        elif name in _PRODUCTS_IN_PLACE and not is_transformed() and args[0].requires_grad:  # else it may be to be zero
+            args = (args[0], *(_not_zero(one) for one in args[1:]))
+        elif name == "where" and len(args) == 3 and self._row.chooses_both and _is_one_choice(*args):
+            self._row.has_sides = True
             func, args = torch.add, tuple(_SOME_WEIGHT * one for one in args[1:])
         return func(*args, **kwargs)
+
+
+def _is_of_numbers(given: Iterable[Any]) -> bool:
+    """Whether there is a tensor of numbers with a point: an index that is multiplied by zero is to be zero."""
+    return any(isinstance(one, Tensor) and one.is_floating_point() for one in given)
 
 
 def _is_one_choice(condition: Any, *between: Any) -> bool:
@@ -192,9 +210,10 @@ def _is_one_choice(condition: Any, *between: Any) -> bool:
 def _not_zero(factor: Any) -> Any:
     """A weight that is zero as yet, as it may be later; anything else, as it is."""
     if isinstance(factor, Tensor):
-        may_be = factor.dim() == 0 and factor.is_floating_point() and not factor.requires_grad and not factor.is_meta
+        plain = factor.is_floating_point() and not factor.requires_grad and not factor.is_meta
+        may_be = plain and factor.layout is torch.strided and factor.numel() == 1
         with unnoticed():
-            return torch.full_like(factor, _SOME_WEIGHT) if may_be and factor == 0 else factor
+            return torch.full_like(factor, _SOME_WEIGHT) if may_be and bool((factor == 0).all()) else factor
     return _SOME_WEIGHT if type(factor) in (int, float) and factor == 0 else factor
 
 

@@ -203,7 +203,7 @@ class Forms:
                     self._learn(call, found)
                     new -= found.plan.operations
             if stands and read != mixture:
-                self._compare_what_is_new(model, call, plan, new)
+                self._compare_what_is_new(model, call, plan, new, before)
             decided.learn(read, stands, readings.everyone)
         if not stands:
             take_back_draws()
@@ -213,17 +213,22 @@ class Forms:
         return stands
 
     def _compare_what_is_new(
-        self, model: SharedModel, call: Call, plan: Plan, new: frozenset[Operation]
-    ) -> None:  # fmt: skip
+        self, model: SharedModel, call: Call, plan: Plan, new: frozenset[Operation], before: _Before
+    ) -> None:
         """Of a pass in which some rank computes what no pass that was compared has: on this one, these. Collectives.
 
         By a flag, a number, by chance the script has come to something else; so it may in calls of other forms.
         """
         if not any(communicator.all_gather_object(bool(new))):
             return  # they have been compared by now
+        after = self.kept(model, call, plan)
         with kept():
-            take_back_draws()  # what is drawn alike decides as in that pass
+            take_back_draws()  # what is drawn alike decides as in that pass, and so does what it counts
+            if before is not None:
+                before.put_back()
             found = check.find_plan(model, call, [plan], even_counts_of(call, plan))
+        if after is not None:
+            after.put_back()
         is_compared = found.plan is not None and new <= found.plan.operations
         if not all(communicator.all_gather_object(is_compared)):
             raise NotInParts(
@@ -242,7 +247,7 @@ class Forms:
         where: each rank is. Collectives. Raises RanksParted where it is chance, or the pass cannot be taken back.
         """
         decided, mixture = self._decided(call), readings.mixture()
-        decisive = of_those_there(mixture)
+        decisive = of_those_there(without_what_is_new(mixture))
         if decided.verdict(mixture) is not False:
             found = check.find_plan(model, call, [plan], even_counts_of(call, plan))
             if found.plan is not None:

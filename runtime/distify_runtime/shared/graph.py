@@ -62,14 +62,16 @@ class Computed:
 
 
 def _kind(node: Any) -> tuple[str, str]:
-    """What a node is, and the dimension that it goes along, if it has one."""
+    """What a node is, and the dimensions that it goes along, if it has any."""
     name = node.name()
-    if name not in _goes_along:
-        _goes_along[name] = hasattr(node, "_saved_dim")
-    return name, str(node._saved_dim) if _goes_along[name] else ""
+    if name not in _told_by:
+        _told_by[name] = tuple(one for one in _DIMENSIONS if hasattr(node, one))
+    return name, " ".join([str(getattr(node, one)) for one in _told_by[name]])
 
 
-_goes_along: dict[str, bool] = {}
+#: Where a node keeps them; and which of these the nodes of a name have.
+_DIMENSIONS = ("_saved_dim", "_saved_dims", "_saved_dimension")
+_told_by: dict[str, tuple[str, ...]] = {}
 
 
 def leaves_past(outputs: Iterable[Tensor], inputs: Iterable[Tensor] = ()) -> dict[int, Tensor]:

@@ -56,11 +56,12 @@ class Readings:
 
     @property
     def words(self) -> Words:
-        """The same on all ranks where they have read alike; (0, 0): nothing was read."""
+        """The same on all ranks where they have read alike; (0, 0): there is nothing to tell."""
         if not self._at:
             return 0, 0
         words = tuple((place, tuple(first), tuple(sorted(rest))) for place, (first, rest) in self._at.items())
-        return hash(words) & _MASK | 1, hash(tuple(self._numbers)) & _MASK  # of numbers alone: the same everywhere
+        numbers = hash(tuple(self._numbers)) & _MASK if self._numbers else 0
+        return hash(words) & _MASK | 1, numbers  # of numbers alone: the same everywhere
 
     def mixture(self) -> Mixture:
         """What the ranks have read, whichever rank read what. A collective."""
