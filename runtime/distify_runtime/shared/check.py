@@ -5,7 +5,8 @@ batch goes through the model once more on every rank. Outputs, buffers and attri
 gradients of one random projection of the outputs are compared. The model's state, random numbers and `.grad` stay as
 they are. It costs about two forward and backward passes of the whole batch each time, and memory for the parameters
 three times more: as they were, and the gradients of both passes. Where something differs that may be rounding, the same
-is done once more in double precision, which tells.
+is done once more in double precision, which tells; where single numbers are drawn, the first check is made twice, with
+low ones and with high ones. What a training call computes that none of those has computed is compared as well.
 """
 
 from __future__ import annotations

@@ -55,8 +55,9 @@ class Side(enum.Enum):
 
 class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """What the n-th draw gives follows from n and the turn, and is the same all along the dimensions `along[n]`; where
-    it says what is left out, something stays, and so does what is multiplied by zero, as by a weight that grows later.
-    Nothing that is computed under it indexes past an end, which GPUs do not survive.
+    it says what is left out, something stays, unless that is one number on the high side; so does what is multiplied by
+    zero, as by a weight that grows later. Nothing that is computed under it indexes past an end, which GPUs do not
+    survive.
 
     `turn`: of the checks of one model, which draw other numbers: what one of them does not see, the next one may.
     `side`: of a single number that is drawn evenly, or as true or false: a pass may take one of two ways by it.

@@ -1,4 +1,5 @@
-"""What the graph of a shared pass reaches: by way of its copies and its part of the batch, or past them."""
+"""What the graph of a shared pass reaches, by way of its copies and its part of the batch or past them, and which
+operations are in it."""
 
 from __future__ import annotations
 
