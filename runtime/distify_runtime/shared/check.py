@@ -83,13 +83,15 @@ def find_plan(
     known: Sequence[Plan] | None,
     counts: tuple[int, ...] | None = None,
     vouched: bool = False,
+    traces: bool = False,
 ) -> Found:
     """The first plan, of those known or of all that could be, that passes. All ranks find the same. Collectives.
 
     counts: the samples of each rank; else as uneven as can be. vouched: gradients of such calls have been compared.
+    traces: are told even if there is a plan.
     """
     if known is not None:
-        return _Search(model, call, known, counts, vouched).found
+        return _Search(model, call, known, counts, vouched, traces=traces).found
     search = _Search(model, call, None, counts, vouched, Side.LOW)
     if search.has_failed:  # it may be the numbers on this side
         return _Search(model, call, None, counts, vouched).found
@@ -109,12 +111,12 @@ class _Search:
 
     def __init__(
         self, model: SharedModel, call: Call, known: Sequence[Plan] | None, counts: tuple[int, ...] | None,
-        vouched: bool, side: Side = Side.ANY,
+        vouched: bool, side: Side = Side.ANY, traces: bool = False,
     ) -> None:  # fmt: skip
-        self.has_failed = False
+        self.has_failed, self._tells_traces = False, traces
         self._check = _Check(model, call.cut_off(), counts, vouched, turn=int(known is not None), side=side)
         self.found = self._find(model, call, known, vouched)
-        self.has_sides = any(communicator.all_gather_object(self._check.has_sides))
+        self.has_sides = self._check.has_sides
 
     def _find(self, model: SharedModel, call: Call, known: Sequence[Plan] | None, vouched: bool) -> Found:
         check = self._check
@@ -134,7 +136,7 @@ class _Search:
             with _unseen():
                 found = check.settled(plan)
             if isinstance(found, Plan):
-                return Found(found, "", check.read, check.traces(whole))
+                return Found(found, "", check.read, check.traces(whole) if self._tells_traces else Traces.NONE)
             why = why or found  # of the likeliest plan
         if why and call.is_of_one:  # what was tried were its entries
             why = "its batch is one sample, of which there is nothing to share"
@@ -176,6 +178,7 @@ class _Check:
         self._model, self._call, self._counts, self._vouched = model, call, counts, vouched
         self._readings = Readings()
         self.read: Mixture = frozenset()
+        self.has_sides = False  # of `OneRow`, on any rank
         self._halfway = Traces.NONE
         self._wholes: dict[tuple[Dims, ...], Passed | str] = {}
         self._draws, self._numbers = Rewound(), Surroundings(model.model).numbers()
@@ -192,11 +195,6 @@ class _Check:
                 except _TOO_MUCH:
                     self._wholes[along] = _OutOfMemory("it needs more memory than there is for a whole batch")
         return self._wholes[along]
-
-    @property
-    def has_sides(self) -> bool:
-        """Whether the whole batch has, whatever was found to be alike in what is drawn."""
-        return any(isinstance(one, Passed) and one.has_sides for one in self._wholes.values())
 
     def settled(self, plan: Plan) -> Plan | str:
         """The plan with its outputs, or why it does not do."""
@@ -272,8 +270,10 @@ class _Check:
         whole, part = self.whole(along), self._part(plan, counts, along)
         why = str(next((one for one in (whole, part) if isinstance(one, str)), ""))
         told = ([], {}, Outside()) if isinstance(part, str) else (part.draws, part.moved, part.outside)
-        everyone = communicator.all_gather_object((*told, self._readings.outcomes(), why))
-        draws, moved, outside, read, failed = (list(one) for one in zip(*everyone, strict=True))
+        sides = isinstance(whole, Passed) and whole.has_sides
+        everyone = communicator.all_gather_object((*told, self._readings.outcomes(), sides, why))
+        draws, moved, outside, read, have_sides, failed = (list(one) for one in zip(*everyone, strict=True))
+        self.has_sides |= any(have_sides)
         self.read = mixture_of(read)
         dims = batch_dims(draws, [] if isinstance(whole, str) else whole.draws)
         return Both(whole, part, dims, moved, outside, next(filter(None, failed), ""))

@@ -226,7 +226,7 @@ class Forms:
             take_back_draws()  # what is drawn alike decides as in that pass, and so does what it counts
             if before is not None:
                 before.put_back()
-            found = check.find_plan(model, call, [plan], even_counts_of(call, plan))
+            found = check.find_plan(model, call, [plan], even_counts_of(call, plan), traces=True)
         if after is not None:
             after.put_back()
         is_compared = found.plan is not None and new <= found.plan.operations
