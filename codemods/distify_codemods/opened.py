@@ -5,7 +5,6 @@ What nobody looks at can be rank 0's alone: the other ranks have something in it
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -18,7 +17,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, given_to
 from distify_codemods.file_beginnings import beginnings
 from distify_codemods.inside import root
-from distify_codemods.libraries import effects
+from distify_codemods.libraries import effects, sql
 from distify_codemods.objects import Arguments, Bound, Class, External, Function, Instance
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
@@ -26,8 +25,6 @@ from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import NOTHING
 
 _BINDING = (cst.Assign, cst.AnnAssign)
-_COMMITTING = ("isolation_level", "autocommit")  # of a connection
-_SELECTS = re.compile(r"\s*(SELECT|EXPLAIN)\s", re.IGNORECASE)
 #: What keeps something under another name, or lets it be.
 _KEPT = (cst.Assign, cst.AssignTarget, cst.AnnAssign, cst.WithItem, cst.AsName, cst.Return, cst.Expr, cst.Param)
 
@@ -88,7 +85,7 @@ class Opened:
 
     def _writes(self, event: Event, writing: list[str]) -> bool:
         begins = event.name == "begin" and event.arguments.get("write") is not None
-        if event.name != "execute":
+        if event.name != sql.EXECUTES:
             return event.name in writing or begins
         is_asking = _is_any_statement(self.facts, event) and self._is_answered(event) and not self._commits_by_itself
         return not is_asking and not _only_asks(self.facts, event)
@@ -96,19 +93,19 @@ class Opened:
     def _is_answered(self, event: Event) -> bool:
         """Whether somebody takes what a statement gives: one that makes or drops a table gives nothing, and stays."""
         is_used = not isinstance(event.module.parents.get(event.node), cst.Expr)
-        return is_used or any(one.name.startswith("fetch") for one in self._done)
+        return is_used or any(one.name in sql.FETCHES for one in self._done)
 
     def unknown_statement(self) -> Event | None:
         """What is executed, and nothing is known of: if nothing commits it, rows that it changes are not changed in the
         file."""
-        statements = (one for one in self._done if one.name == "execute")
+        statements = (one for one in self._done if one.name == sql.EXECUTES)
         return next((one for one in statements if _is_any_statement(self.facts, one)), None)
 
     @property
     def _commits_by_itself(self) -> bool:
         """Whether what a database executes stays though nobody calls `commit`: `with connection:` does."""
-        given = [self.event.arguments.get(name) for name in _COMMITTING]
-        given += [one.value for one in self._done if one.kind is Kind.STORE and one.name in _COMMITTING]
+        given = [self.event.arguments.get(name) for name in sql.COMMITTING]
+        given += [one.value for one in self._done if one.kind is Kind.STORE and one.name in sql.COMMITTING]
         entered = (
             self.facts.value(node.item).objs
             for module in self.facts.run.frames for node in tree.walk(module.tree) if isinstance(node, cst.WithItem)
@@ -208,9 +205,9 @@ def _only_asks(facts: Facts, event: Event) -> bool:
     given = event.arguments.positional[0] if event.arguments.positional else NOTHING
     text = given.constant()
     if isinstance(text, str):
-        return text.lstrip().upper().startswith(("SELECT", "PRAGMA", "EXPLAIN", "ATTACH"))
+        return text.lstrip().upper().startswith(sql.ASKING)
     begun = [] if given.objs else _begun(facts, event)
-    return bool(begun) and all(found and all(map(_SELECTS.match, found)) for found in begun)
+    return bool(begun) and all(found and all(map(sql.SELECTS.match, found)) for found in begun)
 
 
 def _begun(facts: Facts, event: Event) -> list[list[str]]:

@@ -203,10 +203,10 @@ def test_weights_that_belong_to_no_module_stay_as_they_are() -> None:
 MOVING = f"{MODEL}model = rt.inputs_to_device(model)\n"
 
 
-@pytest.mark.parametrize(("compiled", "told"), [("model", 1), ("nn.Linear(2, 2)", 0)])
+@pytest.mark.parametrize(("compiled", "told"), [("model", 1), ("model[0]", 1), ("nn.Linear(2, 2)", 0)])
 def test_it_is_said_of_a_model_that_it_is_not_compiled(compiled: str, told: int) -> None:
-    before = script(model=f"model = nn.Linear(4, 2)\nquick = torch.compile({compiled})\n")
-    before = before.replace("model(x)", "quick(x)") if told else before
+    before = script(model=f"model = nn.Sequential(nn.Linear(4, 2))\nquick = torch.compile({compiled})\n")
+    before = before.replace("model(x)", "quick(x)") if compiled == "model" else before
     said = [one.message for one in conversion_of(before, options=SHARED).of(Level.ADVICE)]
     assert (
         said.count("on several ranks this compiles nothing: a forward pass that is shared runs as it is written")

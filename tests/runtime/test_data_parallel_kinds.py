@@ -10,7 +10,7 @@ import distify_runtime as rt
 import pytest
 import torch
 from distify_runtime import communicator
-from distify_runtime.shared import check
+from distify_runtime.shared import check, finding
 from distify_runtime.shared.comparing import is_equal
 from distify_runtime.shared.models import _shared
 from ranks import on_ranks
@@ -118,9 +118,9 @@ class _Asked:
     def __init__(self) -> None:
         self.found: dict[str, bool] = {}
         self.parts = 0
-        find_plan, part = check.find_plan, check._Check._part
+        find_plan, part = finding.find_plan, check.Check._part
 
-        def finding(model: Any, call: Any, known: Any, *args: Any, **kwargs: Any) -> check.Found:
+        def counted(model: Any, call: Any, known: Any, *args: Any, **kwargs: Any) -> finding.Found:
             answer = find_plan(model, call, known, *args, **kwargs)
             self.found.setdefault(model.name, answer.plan is not None)
             return answer
@@ -129,7 +129,7 @@ class _Asked:
             self.parts += 1
             return part(*args, **kwargs)
 
-        check.find_plan, check._Check._part = finding, trying  # type: ignore[assignment, method-assign]
+        finding.find_plan, check.Check._part = counted, trying  # type: ignore[assignment, method-assign]
 
     @property
     def failed(self) -> list[str]:

@@ -12,8 +12,8 @@ from distify_codemods.scale import LOST, PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value
 
 _WORDS = str.split
-_FROM_TO = ("start_dim", "end_dim")
-_ANY = 99
+_FROM_TO = ("start_dim", "end_dim")  # of `flatten`
+_ANY = 99  # as many dimensions as there could be
 _WITH_CORRECTION = ("std", "var", "nanstd", "nanvar")  # which comes before `keepdim`
 S = Scale
 _SHAPE_KEEPING = frozenset(
@@ -22,6 +22,8 @@ _SHAPE_KEEPING = frozenset(
         zero_ fill_ expand repeat where"""
     )
 )
+#: What gives several tensors, and where it is told along which dimension, behind the tensor.
+PIECES = {"chunk": 1, "split": 1, "tensor_split": 1, "unbind": 0}
 _TURNING = ("t", "transpose", "swapaxes", "permute", "movedim")
 _OF_NUMBERS = frozenset(
     _WORDS(
@@ -194,6 +196,7 @@ def _moved(name: str, tensor: Value, arguments: Arguments) -> Scale:
     return S.COUPLED if moved and tensor.scale is S.SAMPLES else tensor.scale
 
 
+_SCATTERING = _WORDS("scatter scatter_add scatter_reduce index_add index_reduce index_copy")
 _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
     **dict.fromkeys(_TURNING, _turned),
     **dict.fromkeys(("view", "reshape"), _viewed),
@@ -204,7 +207,7 @@ _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
     **dict.fromkeys(("flip", "roll", "rot90", "flipud"), _moved),
     "repeat_interleave": lambda name, tensor, arguments: tensor.scale,
     "masked_fill": lambda name, tensor, arguments: S.COUPLED if _of(arguments) is S.COUPLED else tensor.scale,
-    **dict.fromkeys(_WORDS("scatter scatter_add scatter_reduce index_add index_reduce index_copy"), _scattered),
+    **dict.fromkeys(_SCATTERING, _scattered),
     **dict.fromkeys((*_ALONG, *_ALONG_ALL), _along),
     **dict.fromkeys(("resize", "resize_as"), _resized),
     "gather": _gathered,
@@ -219,8 +222,8 @@ _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
 _AS_MANY = frozenset(
     _WORDS(
         """tril triu inverse inv pinverse matrix_exp matrix_power cholesky fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 fft ifft
-        rfft irfft hfft ihfft fftn ifftn rfftn irfftn hfftn ihfftn fftshift ifftshift logcumsumexp diff gather scatter
-        scatter_add scatter_reduce index_add index_reduce index_copy index_select rot90 unflatten"""
+        rfft irfft hfft ihfft fftn ifftn rfftn irfftn hfftn ihfftn fftshift ifftshift logcumsumexp diff gather
+        index_select rot90 unflatten"""
     )
 )
 
@@ -237,7 +240,7 @@ def dims_of(name: str, tensor: Value, arguments: Arguments) -> int:
         return max(tensor.dims, 2, *(one + 1 if one >= 0 else -one for one in places if isinstance(one, int)))
     if name == "unsqueeze":
         return max(tensor.dims, 1) + 1
-    if name in _AS_MANY or (name == "repeat_interleave" and dimension(arguments, 1)[0]):
+    if name in (*_AS_MANY, *_SCATTERING) or (name == "repeat_interleave" and dimension(arguments, 1)[0]):
         return tensor.dims
     if name in _DIMS or name in _SHAPE_KEEPING or name.startswith(LAYERS) or name.endswith("_like"):
         return max(tensor.dims, _DIMS.get(name, 0))
@@ -281,7 +284,7 @@ def is_split_by_place(name: str, tensor: Value, arguments: Arguments) -> bool:
 
     A batch that was put behind another, and is cut off at its own size, is no such part.
     """
-    given, place = dimension(arguments, 1 if name in ("chunk", "split", "tensor_split") else 0)
+    given, place = dimension(arguments, PIECES.get(name, 0))
     along = place == 0 if given else True
     sizes = holding.any_item(arguments.positional[0]) if arguments.positional else NOTHING
     return along and tensor.scale is S.SAMPLES and sizes.objs != SIZE

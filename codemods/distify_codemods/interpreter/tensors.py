@@ -29,8 +29,6 @@ _IDENTITY = frozenset(
     )
 )
 _SPLITTING = ("chunk", "split", "tensor_split", "unbind", "narrow", "select", "index_fill")
-#: What gives several tensors, and where it is told along which dimension, behind the tensor.
-_PIECES = {"chunk": 1, "split": 1, "tensor_split": 1, "unbind": 0}
 _OF_ONE_NUMBER = frozenset(_WORDS("item squeeze"))
 #: What gives one tensor, or list, with as many dimensions as it is asked for; and what only a tensor has.
 _FLATTENING = frozenset(_WORDS("flatten ravel tolist"))
@@ -112,7 +110,8 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
         return Value(scale=S.COUPLED, sources=sources)
     if tensor.scale is S.TURNED and plain in ("squeeze", *_SPLITTING):
         return _of_turned(machine, plain, tensor, arguments, node)
-    if plain in _PIECES and tensor.scale is S.SAMPLES and reshaping.dimension(arguments, _PIECES[plain], tensor)[1]:
+    place = reshaping.dimension(arguments, reshaping.PIECES.get(plain, 0), tensor)[1]
+    if plain in reshaping.PIECES and tensor.scale is S.SAMPLES and place:
         dims = max(tensor.dims - (plain == "unbind"), 1)
         part = Value(scale=tensor.scale, sources=sources, mask=tensor.mask, dims=dims)
         return Value(machine.made(Sequence, node, plain, element=part).alone, tensor.scale, sources)
@@ -160,8 +159,8 @@ def _is_bool(kind: Value) -> bool:
 
 def _of_turned(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`qkv.unbind(0)`, `state.squeeze(0)`, `steps.chunk(2)`, of which samples lie along the second dimension."""
-    counts = name in ("chunk", "split", "tensor_split")
-    given, place = reshaping.dimension(arguments, 1 if counts else 0)
+    counts = reshaping.PIECES.get(name) == 1
+    given, place = reshaping.dimension(arguments, int(counts))
     gone = not counts and name in ("unbind", "select", "squeeze") and (place == 0 or not given)
     scale = S.SAMPLES if gone else S.COUPLED if place == 1 and name != "squeeze" else S.TURNED
     part = Value(scale=scale, sources=tensor.sources, dims=tensor.dims if counts else max(tensor.dims - 1, 0))

@@ -9,7 +9,7 @@ from distify_codemods.arguments import bound
 from distify_codemods.decisions.prefixes import holder
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
-from distify_codemods.libraries import distributed
+from distify_codemods.libraries import distributed, python
 from distify_codemods.libraries.parallel import OF_LIBRARIES, WALKS
 from distify_codemods.naming import brief
 from distify_codemods.objects import Instance
@@ -154,7 +154,7 @@ def _read(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
     if node.attr.value != "_modules":
         return parent if isinstance(parent, cst.Call) and parent.func is node and not parent.args else None
     above = module.parents[parent] if isinstance(parent, cst.Subscript) else parent
-    changed = isinstance(parent, cst.Attribute) and parent.attr.value not in ("items", "values", "keys", "get")
+    changed = isinstance(parent, cst.Attribute) and parent.attr.value not in (*python.ALL_ENTRIES, "keys", "get")
     return None if changed or isinstance(above, (cst.AssignTarget, cst.AugAssign, cst.Del)) else node
 
 

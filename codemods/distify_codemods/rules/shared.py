@@ -9,6 +9,7 @@ import libcst as cst
 from distify_codemods.decisions.base import SharedPass
 from distify_codemods.decisions.entire import computed_entirely
 from distify_codemods.decisions.one_sample import given_one_sample
+from distify_codemods.decisions.touching import parts_of
 from distify_codemods.decisions.writing_passes import writing_passes
 from distify_codemods.inside import core
 from distify_codemods.interpreter.sparing import TIMES, TIMES_IN_ALL
@@ -75,8 +76,8 @@ def _whole_where_they_write(context: Context) -> None:
 
 
 def _not_compiled(context: Context) -> None:
-    """Of models that are given to a compiler: a shared forward pass meets the other ranks in its course."""
-    shared = {core(one.held) for one in context.decisions.shared}
+    """Of models, and their parts, that are given to a compiler: a shared pass meets the other ranks in its course."""
+    shared = {part for one in context.decisions.shared for part in parts_of(core(one.held))}
     for event in context.facts.calls(torch_nn.COMPILES):
         given = [core(obj) for value in event.arguments.all()[:1] for obj in value.objs]
         if not shared.isdisjoint(given):

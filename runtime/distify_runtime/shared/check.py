@@ -1,12 +1,10 @@
 """Parts against the whole: a plan is followed only where a shared pass gives what a whole one gives.
 
-At the first call of each form of arguments, and for those that train again at calls 2, 10, 100 and 1000, the whole
-batch goes through the model once more on every rank. Outputs, buffers and attributes that the pass changed, and the
-gradients of one random projection of the outputs are compared. The model's state, random numbers and `.grad` stay as
-they are. It costs about two forward and backward passes of the whole batch each time, and memory for the parameters
-three times more: as they were, and the gradients of both passes. Where something differs that may be rounding, the same
-is done once more in double precision, which tells; where single numbers are drawn, the first check is made twice, with
-low ones and with high ones. What a training call computes that none of those has computed is compared as well.
+The whole batch goes through the model once more on every rank. Outputs, buffers and attributes that the pass changed,
+and the gradients of one random projection of the outputs are compared. The model's state, random numbers and `.grad`
+stay as they are. It costs about two forward and backward passes of the whole batch each time, and memory for the
+parameters three times more: as they were, and the gradients of both passes. Where something differs that may be
+rounding, the same is done once more in double precision, which tells.
 """
 
 from __future__ import annotations
@@ -16,8 +14,8 @@ import enum
 import functools
 import io
 import operator
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -25,7 +23,6 @@ from torch import Tensor, nn
 
 from distify_runtime import communicator
 from distify_runtime.environment import world_size
-from distify_runtime.output import note
 from distify_runtime.shared import comparing, escapes, region, surroundings
 from distify_runtime.shared.attributes import Watched
 from distify_runtime.shared.comparing import Apart, Both, Doubtful, Outside, Passed
@@ -34,7 +31,6 @@ from distify_runtime.shared.doubled import in_double
 from distify_runtime.shared.draws import Dims, OneRow, Side, batch_dims
 from distify_runtime.shared.escapes import Births
 from distify_runtime.shared.graph import flows, leaves_past
-from distify_runtime.shared.kinds import TooLarge
 from distify_runtime.shared.plans import Call, Plan
 from distify_runtime.shared.proposals import outputs_of
 from distify_runtime.shared.readings import Mixture, Readings, mixture_of
@@ -62,110 +58,7 @@ class Traces(enum.Flag):
     ELSEWHERE = enum.auto()
 
 
-@dataclass
-class Found:
-    """`why`: what speaks against sharing, if there is no plan; empty if this call does not tell.
-
-    read: what ranks have read out of the parts that were compared; `read_besides`: by other draws. traces: what a whole
-    batch leaves behind, and a part that could not be computed to its end.
-    """
-
-    plan: Plan | None
-    why: str = ""
-    read: Mixture = frozenset()
-    traces: Traces = Traces.NONE
-    read_besides: tuple[Mixture, ...] = ()
-
-
-def find_plan(
-    model: SharedModel,
-    call: Call,
-    known: Sequence[Plan] | None,
-    counts: tuple[int, ...] | None = None,
-    vouched: bool = False,
-    traces: bool = False,
-) -> Found:
-    """The first plan, of those known or of all that could be, that passes. All ranks find the same. Collectives.
-
-    counts: the samples of each rank; else as uneven as can be. vouched: gradients of such calls have been compared.
-    traces: are told even if there is a plan.
-    """
-    if known is not None:
-        return _Search(model, call, known, counts, vouched, traces=traces).found
-    search = _Search(model, call, None, counts, vouched, Side.LOW)
-    if search.has_failed:  # it may be the numbers on this side
-        return _Search(model, call, None, counts, vouched).found
-    found = search.found
-    if found.plan is not None and search.has_sides:  # what is decided by one number is compared on both of its sides
-        other = _Search(model, call, [found.plan], counts, vouched, Side.HIGH)
-        if other.found.plan is not None:
-            found.plan.operations |= other.found.plan.operations
-            found.read_besides = (other.found.read,)
-        elif not other.has_failed:
-            return other.found
-    return found
-
-
-class _Search:
-    """Of a plan, by one check. `has_failed`: the whole batch raises an error. `has_sides`: of `OneRow`."""
-
-    def __init__(
-        self, model: SharedModel, call: Call, known: Sequence[Plan] | None, counts: tuple[int, ...] | None,
-        vouched: bool, side: Side = Side.ANY, traces: bool = False,
-    ) -> None:  # fmt: skip
-        self.has_failed, self._tells_traces = False, traces
-        self._check = _Check(model, call.cut_off(), counts, vouched, turn=int(known is not None), side=side)
-        self.found = self._find(model, call, known, vouched)
-        self.has_sides = self._check.has_sides
-
-    def _find(self, model: SharedModel, call: Call, known: Sequence[Plan] | None, vouched: bool) -> Found:
-        check = self._check
-        with _unseen():
-            whole = check.whole(())
-        said = [one for one in communicator.all_gather_object(whole if isinstance(whole, str) else "") if one]
-        if any(isinstance(one, _OutOfMemory) for one in said):
-            return _of_fewer(model, call, known, vouched)
-        if said or isinstance(whole, str):  # where it raises an error, the call itself raises it
-            raised = next((one for one in said if isinstance(one, _Raised)), "")
-            self.has_failed = bool(raised)
-            return Found(None, "" if raised and known is None else str(raised or "".join(said[:1])))
-        why = ""
-        for plan in known or _candidates(call, whole):
-            if plan.batch.samples(call.tensors) < world_size():
-                continue  # it says nothing about larger batches
-            with _unseen():
-                found = check.settled(plan)
-            if isinstance(found, Plan):
-                return Found(found, "", check.read, check.traces(whole) if self._tells_traces else Traces.NONE)
-            why = why or found  # of the likeliest plan
-        if why and call.is_of_one:  # what was tried were its entries
-            why = "its batch is one sample, of which there is nothing to share"
-        return Found(None, why, check.read, check.traces(whole))
-
-
-def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None, vouched: bool) -> Found:
-    """Of as many samples as one process has memory for: what holds for these, is taken to hold for all."""
-    for batch in [plan.batch for plan in known] if known else call.batches():
-        samples = batch.samples(call.tensors) // 2
-        if samples >= 2 * world_size() and not batch.lists:
-            found = find_plan(model, call.narrowed(batch, samples), known, vouched=vouched)
-            if found.plan is not None:
-                note(f"{model.name} is checked on {samples} samples of a batch: there is no memory for all of them")
-                return found
-    return Found(None, TooLarge("its whole batch needs more memory than there is, and a part of it tells nothing"))
-
-
-def _candidates(call: Call, whole: Passed) -> Iterator[Plan]:
-    for batch in call.batches():
-        samples = batch.samples(call.tensors)
-        if any(one.is_floating_point() and samples not in one.shape for one in whole.tensors):  # it may be a loss
-            yield Plan(batch, [], exact_losses=True)
-        yield Plan(batch, [])
-        if batch.lists:
-            yield Plan(batch, [], lists=True)
-
-
-class _Check:
+class Check:
     """One call, in parts and whole."""
 
     def __init__(
@@ -193,7 +86,7 @@ class _Check:
                 try:
                     self._wholes[along] = self._attempt(self._in_whole, along)
                 except _TOO_MUCH:
-                    self._wholes[along] = _OutOfMemory("it needs more memory than there is for a whole batch")
+                    self._wholes[along] = OutOfMemory("it needs more memory than there is for a whole batch")
         return self._wholes[along]
 
     def settled(self, plan: Plan) -> Plan | str:
@@ -254,7 +147,7 @@ class _Check:
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(in_double(self._model.model, self._model.copies.parameters()))
-                check = _Check(
+                check = Check(
                     self._model, self._call.doubled(), self._counts, self._vouched, True, self._turn, self._side
                 )
                 whole = check.whole(())
@@ -344,11 +237,11 @@ class _Check:
             except region.Parted:
                 numbers = surroundings.changed(self._numbers, around.numbers())
                 self._halfway |= self._left(state.changed(), Outside(numbers=numbers))
-                return _Raised("")  # where one has failed, it says with what
+                return Raised("")  # where one has failed, it says with what
             except _TOO_MUCH:
                 raise
             except Exception as error:  # whatever a model says of a part of its batch, or of a whole one
-                return _Raised(f"it raises {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+                return Raised(f"it raises {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
             numbers = surroundings.changed(self._numbers, around.numbers())
             moved = {name: one for name, one in positions().items() if one != began[name]}
             leaves = born.without(leaves_past(tensors, inputs))
@@ -392,11 +285,11 @@ def _put_back(model: nn.Module) -> Iterator[tuple[State, Surroundings]]:
             around.put_back()
 
 
-class _Raised(str):
+class Raised(str):
     """What the model said of a batch."""
 
 
-class _OutOfMemory(_Raised):
+class OutOfMemory(Raised):
     """There is none for as many samples."""
 
 
@@ -419,7 +312,7 @@ def _may_be_rounding(why: str) -> int:
 
 
 @contextlib.contextmanager
-def _unseen() -> Iterator[None]:
+def unseen() -> Iterator[None]:
     """Nothing is printed once more, and the script's random numbers go on as if nothing had been drawn."""
     with contextlib.redirect_stdout(io.StringIO()), kept(), region.comparing():
         yield

@@ -9,7 +9,7 @@ from distify_runtime import communicator
 from distify_runtime.environment import world_size
 from distify_runtime.members import parts_of
 from distify_runtime.output import note
-from distify_runtime.shared import check
+from distify_runtime.shared import finding
 from distify_runtime.shared.check import Traces
 from distify_runtime.shared.decided import Decided
 from distify_runtime.shared.graph import Computed, Operation
@@ -36,7 +36,7 @@ _Before = State | Before | None
 class NotInParts(Exception):
     """The outputs of a pass make up no whole, in no way that a check has found. Raised on every rank; says why."""
 
-    def __init__(self, found: check.Found, why: str) -> None:
+    def __init__(self, found: finding.Found, why: str) -> None:
         super().__init__(why)
         self.found = found
 
@@ -81,7 +81,7 @@ class Forms:
         if all(batch.samples(call.tensors) < world_size() for batch in call.batches()):
             self._say_small(model, call)
             return None, ""
-        found = check.find_plan(model, call, None, vouched=self._is_vouched(call))
+        found = finding.find_plan(model, call, None, vouched=self._is_vouched(call))
         if found.plan is not None or found.why:
             self.plans[form] = found.plan
         if found.plan is not None:
@@ -104,7 +104,7 @@ class Forms:
                 return known
             known = self.patterns[key] = self._again(model, call, known)
             return known
-        found = check.find_plan(model, call, [first])
+        found = finding.find_plan(model, call, [first])
         self.patterns[key] = found.plan
         if found.plan is None:
             self._say_whole(model, call, found.why)
@@ -131,9 +131,9 @@ class Forms:
     def _again(self, model: SharedModel, call: Call, known: Plan) -> Plan | None:
         """The plan as it is found now. It has been found for such calls before: nothing may have changed."""
         decided = self._decided(call)
-        found = check.find_plan(model, call, [known])
+        found = finding.find_plan(model, call, [known])
         if found.plan is None and not decided.verdict(found.read):
-            found = check.find_plan(model, call, [known], even_counts_of(call, known))
+            found = finding.find_plan(model, call, [known], even_counts_of(call, known))
             if found.plan is None and not decided.verdict(found.read):
                 return known  # what this very batch decides: that is looked at when its pass is over
         if found.plan is not None:
@@ -165,7 +165,7 @@ class Forms:
     def _decided(self, call: Call) -> Decided:
         return self.decided.setdefault(call.form, Decided())
 
-    def _learn(self, call: Call, found: check.Found) -> None:
+    def _learn(self, call: Call, found: finding.Found) -> None:
         """That a call was compared, and its parts make up the whole."""
         decided = self._decided(call)
         for read in (found.read, *found.read_besides):
@@ -195,7 +195,7 @@ class Forms:
             read, new = without_what_is_new(mixture), readings.new
             stands = decided.verdict(read) if read else True
             if stands is None:
-                found = check.find_plan(model, call, [plan], even_counts_of(call, plan))
+                found = finding.find_plan(model, call, [plan], even_counts_of(call, plan))
                 stands = found.plan is not None
                 if found.plan is None:
                     _say_decided(model, readings_differ_at(mixture), found, before)
@@ -226,7 +226,7 @@ class Forms:
             take_back_draws()  # what is drawn alike decides as in that pass, and so does what it counts
             if before is not None:
                 before.put_back()
-            found = check.find_plan(model, call, [plan], even_counts_of(call, plan), traces=True)
+            found = finding.find_plan(model, call, [plan], even_counts_of(call, plan), traces=True)
         if after is not None:
             after.put_back()
         is_compared = found.plan is not None and new <= found.plan.operations
@@ -249,7 +249,7 @@ class Forms:
         decided, mixture = self._decided(call), readings.mixture()
         decisive = of_those_there(without_what_is_new(mixture))
         if decided.verdict(mixture) is not False:
-            found = check.find_plan(model, call, [plan], even_counts_of(call, plan))
+            found = finding.find_plan(model, call, [plan], even_counts_of(call, plan))
             if found.plan is not None:
                 raise RanksParted(apart(where))
             if not any(len(outcomes) > 1 for *_, outcomes in decisive):
@@ -282,7 +282,7 @@ def even_counts_of(call: Call, plan: Plan) -> tuple[int, ...]:
     return even_counts(plan.batch.samples(call.tensors), world_size())
 
 
-def _say_decided(model: SharedModel, places: str, found: check.Found, before: _Before) -> None:
+def _say_decided(model: SharedModel, places: str, found: finding.Found, before: _Before) -> None:
     where = f" (at {places})" if places else ""
     said = f"decides by what is in its part of the batch{where}, otherwise than one process would: {found.why}"
     _check_can_be_taken_back(model, said, found, before)
@@ -292,7 +292,7 @@ def _say_decided(model: SharedModel, places: str, found: check.Found, before: _B
     )
 
 
-def _check_can_be_taken_back(model: SharedModel, said: str, found: check.Found, before: _Before) -> None:
+def _check_can_be_taken_back(model: SharedModel, said: str, found: finding.Found, before: _Before) -> None:
     """Raises RanksParted where a pass has left what cannot be taken back."""
     if found.traces & Traces.ELSEWHERE or (found.traces and before is None):
         raise RanksParted(

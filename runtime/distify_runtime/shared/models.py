@@ -26,6 +26,7 @@ from distify_runtime.shared import (
     backward,
     check,
     costs,
+    finding,
     functions,
     operations,
     plans,
@@ -223,7 +224,7 @@ class SharedModel:
         except Surprise as surprise:
             if probes:
                 raise
-            found_now = check.find_plan(self, call, [plan])
+            found_now = finding.find_plan(self, call, [plan])
             with suppress(Surprise):
                 if found_now.plan is not None:
                     whole = found_now.plan.gathered(inside, found, call.sizes)

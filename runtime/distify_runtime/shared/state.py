@@ -88,6 +88,7 @@ class State:
             for name, one in _kept(vars(module)).items()
             if one is not attributes.get(name, _NOTHING) or self._is_filled(one)
         ]
+        # A pass that only keeps tensors has nothing to decide by, and the last one's would be held for another pass.
         counts = any(isinstance(one, (int, float, dict)) for *_, one in others)
         return Counted(written, tuple((index, name) for index, name, _ in others)) if counts else None
 

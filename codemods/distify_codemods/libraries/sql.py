@@ -1,0 +1,13 @@
+"""What is known of databases that are asked in SQL, by Python's interface to them (PEP 249)."""
+
+from __future__ import annotations
+
+import re
+
+EXECUTES = "execute"  # one statement
+FETCHES = frozenset("fetchone fetchmany fetchall".split())  # what a statement gives
+#: Of a connection: what has it commit though nobody calls `commit`.
+COMMITTING = ("isolation_level", "autocommit")
+#: How a statement begins that changes nothing; and a text of which only the beginning is seen.
+ASKING = ("SELECT", "PRAGMA", "EXPLAIN", "ATTACH")
+SELECTS = re.compile(r"\s*(SELECT|EXPLAIN)\s", re.IGNORECASE)
