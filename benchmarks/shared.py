@@ -120,6 +120,7 @@ def _compare(name: str, options: argparse.Namespace) -> None:
 def _training(name: str, shared: bool, loads: bool) -> Callable[[], None]:
     import distify_runtime as rt
     import torch
+    from distify_runtime.sight import in_sight
     from torch.nn import functional as F
     from torch.nn.parallel import DistributedDataParallel
 
@@ -129,7 +130,8 @@ def _training(name: str, shared: bool, loads: bool) -> Callable[[], None]:
     if shared:
         rt.data_parallel(model)
     else:
-        model = DistributedDataParallel(rt.convert_sync_batchnorm(model))
+        with in_sight():  # a shared model in the same process hides the group
+            model = DistributedDataParallel(rt.convert_sync_batchnorm(model))
         half = slice(rt.rank() * len(samples) // RANKS, (rt.rank() + 1) * len(samples) // RANKS)
         samples, labels = samples[half], labels[half]
 
@@ -142,7 +144,7 @@ def _training(name: str, shared: bool, loads: bool) -> Callable[[], None]:
         F.cross_entropy(out.flatten(0, -2), labels.flatten()).backward()
         optimizer.step()
 
-    return step
+    return step if shared else in_sight()(step)
 
 
 def _loaded(samples: Any, labels: Any) -> Iterator[Any]:
