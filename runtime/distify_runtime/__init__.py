@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         TrainingSampler,
     )
     from distify_runtime.views import evaluation_loader, is_sharded, reshuffle, set_epoch, training_loader, whole_loader
+    from distify_runtime.worker_seeds import seed_workers_apart
 
 __all__ = [
     "DistributedBatchSampler",
@@ -134,6 +135,7 @@ __all__ = [
     "scale_learning_rate",
     "seed_ranks_alike",
     "seed_ranks_apart",
+    "seed_workers_apart",
     "set_epoch",
     "shard_batch",
     "shard_evaluation",
@@ -216,6 +218,7 @@ _HOME = {
     "common_seed": "randomness",
     "seed_ranks_alike": "randomness",
     "seed_ranks_apart": "randomness",
+    "seed_workers_apart": "worker_seeds",
     "all_reduce_mean": "reduce",
     "all_reduce_sum": "reduce",
     "any_rank": "reduce",

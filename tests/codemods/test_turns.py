@@ -117,3 +117,29 @@ def test_objects_made_alike_by_a_function_are_two() -> None:
     env = infer(script).run.frames.popitem()[1].env
     assert env["a"].single() is not env["b"].single()
     assert not isinstance(env["a"].single(), Const)
+
+
+NAMES = """\
+import argparse
+
+
+class Config:
+    def __init__(self, args):
+        for name, value in vars(args).items():
+            {sets}
+
+
+parser = argparse.ArgumentParser()
+{options}
+config = Config(parser.parse_args())
+print(config.option_7)
+"""
+OPTIONS = "".join(f"parser.add_argument('--option_{number}', default='value {number}')\n" for number in range(20))
+
+
+@pytest.mark.parametrize("sets", ["setattr(self, name, value)", "self.__setattr__(name, value)"])
+def test_attributes_that_are_set_by_their_names(sets: str) -> None:
+    """However many there are: each holds what it was given, and nothing that another was."""
+    found = infer(NAMES.format(sets=sets, options=OPTIONS))
+    [option] = [event.arguments.positional[0] for event in found.of_kind(Kind.PRINT)]
+    assert [str(obj) for obj in option.objs] == ["Setting option_7"]

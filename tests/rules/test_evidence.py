@@ -399,16 +399,30 @@ OF_TORCH = "def start(worker):\n    random.seed(torch.initial_seed() % 2**32)\n\
 
 
 @pytest.mark.parametrize(
-    ("setup", "more"),
+    ("setup", "more", "seeded"),
     [
-        (FIXED, ", worker_init_fn=start"),
-        ("", ", worker_init_fn=lambda worker: random.seed(worker)"),
-        ("", ", worker_init_fn=strange.start"),
-        ("", ", generator=torch.Generator().manual_seed(0)"),
+        (FIXED, ", worker_init_fn=start", "worker_init_fn=rt.seed_workers_apart(start)"),
+        (
+            "", ", worker_init_fn=lambda worker: random.seed(worker)",
+            "worker_init_fn=rt.seed_workers_apart(lambda worker: random.seed(worker))",
+        ),
+        ("", ", worker_init_fn=strange.start", "worker_init_fn=rt.seed_workers_apart(strange.start)"),
+        ("", ", generator=torch.Generator().manual_seed(0)", "worker_init_fn=rt.seed_workers_apart()"),
     ],
-)
-def test_workers_with_seeds_of_the_scripts_own(setup: str, more: str) -> None:
+)  # fmt: skip
+def test_workers_with_seeds_of_the_scripts_own(setup: str, more: str, seeded: str) -> None:
     before = script(imports=f"{STRANGE}import random\n", setup=setup, loader=WORKERS.format(more=more))
+    assert not links(before)
+    assert seeded in " ".join(converted(before).split())
+
+
+def test_workers_of_a_stream_that_all_ranks_read_as_one() -> None:
+    stream = "class Stream(IterableDataset):\n    def __iter__(self):\n        yield from zip(X, Y)\n\n\n"
+    loader = "loader = DataLoader(Stream(), batch_size=16, num_workers=2, worker_init_fn=start)\n"
+    imports = f"{IMPORTS}import random\nfrom torch.utils.data import IterableDataset\n"
+    before = script(
+        imports=imports, setup=f"{FIXED}X = torch.randn(64, 4)\nY = torch.randn(64, 1)\n{stream}", loader=loader
+    )
     [(line, message)] = links(before)
     assert line == line_of(before, "loader = DataLoader")
     assert "workers of all ranks the same seeds" in message
@@ -419,10 +433,9 @@ def test_workers_that_are_started_before_the_training_loop() -> None:
         f"{line[4:]}\n" for line in LOOP.splitlines()[2:]
     )
     before = script(loader=WORKERS.format(more=""), loop=loop)
-    [(line, message)] = links(before)
-    assert line == line_of(before, "iter(loader)")
-    assert message.startswith("the workers of the training loader are started here")
-    assert not links(script(loop=loop))
+    assert not links(before)
+    assert "worker_init_fn=rt.seed_workers_apart()" in converted(before)
+    assert "worker_init_fn" not in converted(script(loop=loop))
 
 
 @pytest.mark.parametrize(
@@ -430,7 +443,9 @@ def test_workers_that_are_started_before_the_training_loop() -> None:
     [("", ""), (OF_TORCH, ", worker_init_fn=start"), ("", ", worker_init_fn=None"), ("", ", generator=None")],
 )
 def test_workers_with_seeds_of_torch(setup: str, more: str) -> None:
-    assert not links(script(imports=f"{IMPORTS}import random\n", setup=setup, loader=WORKERS.format(more=more)))
+    before = script(imports=f"{IMPORTS}import random\n", setup=setup, loader=WORKERS.format(more=more))
+    assert not links(before)
+    assert "seed_workers_apart" not in converted(before)
 
 
 # ---- parts that no step uses

@@ -225,6 +225,7 @@ BETWEEN = "for once in range(1):\n    shown = model(torch.zeros(4, 4))"
         "size = torch.zeros(2).to(x.device); size += out.size(1); out = out + size",
         "shown = self.table.clone(); shown += out.size(1); out = out + shown",
         "out = out.relu(); out += self.table; torch.relu_(out); out.mul_(2)",
+        "out = nn.functional.leaky_relu_(self.body(x), 0.1)",
         "steps = self.calls; steps += out.dim(); out = out + steps",
         "rate = self.mean; rate *= out.size(1); out = out + rate",
     ],

@@ -13,7 +13,6 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
-from distify_codemods.batches import Beginning
 from distify_codemods.decisions import (
     alike,
     batch_size,
@@ -34,7 +33,7 @@ from distify_codemods.decisions import (
     pools,
     put_together,
     seeded_samples,
-    streams,
+    workers,
     written_data,
 )
 from distify_codemods.decisions.base import Decisions, Link, made_at
@@ -43,14 +42,14 @@ from distify_codemods.decisions.chance import decided_by_chance, drawn_for_batch
 from distify_codemods.decisions.marks import marks, with_evidence
 from distify_codemods.decisions.trials import as_it_stands
 from distify_codemods.events import Event, Kind
-from distify_codemods.facts import Facts, Loader
+from distify_codemods.facts import Facts
 from distify_codemods.inside import contained, core, root
 from distify_codemods.interpreter.evidence import is_given_unseen, is_known, may_be_given_labels
 from distify_codemods.libraries import computing, torch_data
 from distify_codemods.libraries.metrics import OVER_RANKS
 from distify_codemods.libraries.registry import is_tracker
 from distify_codemods.naming import brief
-from distify_codemods.objects import External, Function, Parameters
+from distify_codemods.objects import External, Parameters
 from distify_codemods.origins import Foreign, Share, Single, Unseen
 from distify_codemods.values import Value
 
@@ -65,7 +64,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
     facts = decisions.facts
     found = links_seen(facts)
     if facts.training_loops and facts.run.exact:
-        found += [*_alike_workers(decisions), *_alike_transforms(facts), *_without_seeds(facts)]
+        found += [*workers.links(decisions), *_alike_transforms(facts), *_without_seeds(facts)]
         found += [*_halves(decisions), *own_places.links(decisions)]
         found += [*drawn_between_passes(decisions), *never_apart(decisions), *outliving.links(decisions)]
         found += [*_of_its_own_order(facts), *written_data.links(facts), *alike.links(decisions)]
@@ -355,56 +354,7 @@ def _asked(facts: Facts) -> Iterator[Link]:
         )  # fmt: skip
 
 
-# ---- workers that draw alike
-
-
-def _alike_workers(decisions: Decisions) -> Iterator[Link]:
-    facts = decisions.facts
-    trained = [loader for loader in facts.loaders if loader.obj in facts.training_loaders and _has_workers(loader)]
-    for loader in trained:
-        started = loader.arguments.get("worker_init_fn", 10)
-        if started is not None and not started.is_none and not _seeds_apart(started):
-            yield Link(
-                loader.made.module, loader.made.node,
-                "its `worker_init_fn` may give the workers of all ranks the same seeds, and so the same augmentation",
-                "a seed that is made of `torch.initial_seed()` differs from rank to rank",
-            )  # fmt: skip
-        if (given := loader.arguments.get("generator", 12)) is not None and not given.is_none:
-            yield Link(
-                loader.made.module, loader.made.node,
-                "its `generator` gives the workers of all ranks the same seeds, and so the same augmentation",
-            )  # fmt: skip
-    apart = streams.stretches(decisions)
-    for beginning in facts.beginnings if not decisions.slicings else ():
-        once = _is_thrown_away(beginning)
-        mine = any(loader.obj in beginning.loaders and not (once and _starts_anew(loader)) for loader in trained)
-        loops = [loop for loop in facts.training_loops if loop.event.node is beginning.event.node]
-        if mine and not loops and not any(one.holds(beginning.event) for one in apart):
-            yield Link(
-                beginning.module, beginning.event.node,
-                "the workers of the training loader are started here, where all ranks draw alike, and augment alike",
-                "start them in the training loop: `for batch in loader`",
-            )  # fmt: skip
-
-
-def _is_thrown_away(beginning: Beginning) -> bool:
-    """`next(iter(loader))`, a loop, `list(loader)`: where the iterator has no name that training could go on with."""
-    node = beginning.event.node
-    if isinstance(node, cst.For):
-        return not any(isinstance(one, cst.Yield) for one in tree.walk(node))
-    if not isinstance(node, cst.Call) or tree.dotted(node.func) == "list":
-        return isinstance(node, cst.Call)
-    holder = beginning.module.parents.get(node)
-    call = beginning.module.parents.get(holder) if isinstance(holder, cst.Arg) else None
-    return tree.dotted(node.func) == "iter" and isinstance(call, cst.Call) and tree.dotted(call.func) == "next"
-
-
-def _starts_anew(loader: Loader) -> bool:
-    """Whether each pass over it starts workers of its own, with seeds that are drawn then."""
-    given = loader.arguments
-    kept = given.keywords.get("persistent_workers")
-    hidden = given.star is not None or given.double_star is not None
-    return not hidden and (kept is None or kept.is_none or kept.constant() is False)
+# ---- transforms that draw alike
 
 
 def _alike_transforms(facts: Facts) -> Iterator[Link]:
@@ -413,22 +363,3 @@ def _alike_transforms(facts: Facts) -> Iterator[Link]:
             event.module, event.node, f"`{brief(event.node)}` has a seed of its own: all ranks would augment alike",
             "without one each rank would draw its own",
         )  # fmt: skip
-
-
-def _has_workers(loader: Loader) -> bool:
-    given = loader.arguments.get("num_workers", 5)
-    if loader.arguments.double_star is not None and given is None:
-        return True
-    return given is not None and given.constant() != 0
-
-
-def _seeds_apart(started: Value) -> bool:
-    """Whether each seed that a worker is given is made of the one that torch gave it."""
-    bodies = [obj.node for obj in started.objs if isinstance(obj, Function) and obj.node is not None]
-    return bool(bodies) and len(bodies) == len(started.objs) and all(map(_is_of_torch, bodies))
-
-
-def _is_of_torch(function: cst.FunctionDef | cst.Lambda) -> bool:
-    names = [tree.dotted(node.func) or "" for node in tree.walk(function) if isinstance(node, cst.Call)]
-    last = {name.rsplit(".", 1)[-1] for name in names}
-    return bool(last & {"initial_seed", "get_worker_info"}) or not any("seed" in name.lower() for name in last)

@@ -33,7 +33,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.inside import core
 from distify_codemods.libraries import in_place, python, torch_nn, torch_tensors
 from distify_codemods.naming import brief
-from distify_codemods.objects import Mapping, Method, Sequence, Setting
+from distify_codemods.objects import External, Mapping, Method, Sequence, Setting
 from distify_codemods.origins import Counter
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
@@ -172,7 +172,9 @@ def _of_one_memory(facts: Facts, node: cst.BaseExpression | None) -> Iterator[cs
             names = [obj.name for obj in facts.value(node.func).objs if isinstance(obj, Ref)]
             if any(torch_tensors.makes_by_sizes(name) or torch_tensors.makes_like(name) for name in names):
                 return
-            method = node.func if isinstance(node.func, cst.Attribute) and not names else None
+            called = facts.value(node.func).objs
+            layer = bool(called) and all(isinstance(obj, External) and is_module(obj) for obj in called)
+            method = node.func if isinstance(node.func, cst.Attribute) and not names and not layer else None
             if method is not None and method.attr.value in torch_tensors.NEW_METHODS:
                 return
             node = method.value if method is not None else node.args[0].value if node.args else None

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj, Turn
+from distify_codemods.libraries import python
 from distify_codemods.objects import Mapping, Passing, Sequence
 from distify_codemods.values import Value
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 MOST_TURNS = 8
+MOST_NAMES, MOST_LINES = 100, 3  # of turns that set an attribute each by its name
 DEEPEST = 2  # turns of loops within turns of loops
 
 
@@ -22,7 +25,15 @@ def known(machine: Machine, over: Value, loop: cst.CSTNode) -> tuple[Value, ...]
     if sum(isinstance(step, Turn) for step in machine.frame.context) >= DEEPEST:
         return None
     items = items_of(machine, over, loop)
-    return items if items is not None and 0 < len(items) <= MOST_TURNS else None
+    most = MOST_NAMES if isinstance(loop, cst.For) and _sets_by_name(loop) else MOST_TURNS
+    return items if items is not None and 0 < len(items) <= most else None
+
+
+def _sets_by_name(loop: cst.For) -> bool:
+    """`for name, value in vars(args).items(): setattr(self, name, value)`, and little else."""
+    calls = (one for one in tree.walk(loop.body) if isinstance(one, cst.Call))
+    names = {(tree.dotted(call.func) or "").rpartition(".")[2] for call in calls}
+    return len(loop.body.body) <= MOST_LINES and bool(names & python.SETTERS)
 
 
 def items_of(machine: Machine, over: Value, place: cst.CSTNode) -> tuple[Value, ...] | None:

@@ -18,7 +18,8 @@ LIBRARIES = (
 #: Whose modules take each sample by itself, but for what the tables say.
 MODULES = (
     "torch.", "torchvision.", "torchaudio.", "timm.", "transformers.", "segmentation_models_pytorch.",
-    "efficientnet_pytorch.", "torch_geometric.", "einops.", "builtins.", "functools.", "local.",
+    "efficientnet_pytorch.", "torch_geometric.", "einops.", "lpips.", "pytorch_msssim.", "builtins.",
+    "functools.", "local.",
 )  # fmt: skip
 #: Of these: what was read or fetched can be anything, what detects objects counts boxes.
 OTHERS = ("torch.load", "torch.hub.", "torch.jit.load", "torchvision.models.detection.", *graphs.MIXING)

@@ -85,6 +85,7 @@ ALL_ENTRIES = ("items", "values")
 DECLARES, SETS_DEFAULTS, PARSES_ARGUMENTS = "add_argument", "set_defaults", ("parse_args", "parse_known_args")
 PARSED_IN_PAIRS = "_get_kwargs"  # a method of what was parsed
 READS_ATTRIBUTE, SETS_ATTRIBUTE = "builtins.getattr", "builtins.setattr"
+SETTERS = frozenset({"setattr", "__setattr__"})  # as they are called
 #: What is called by a name that is put together as the program runs.
 IMPORT_MODULE, IMPORT = "importlib.import_module", "builtins.__import__"
 IMPORTS = frozenset({IMPORT_MODULE, IMPORT})

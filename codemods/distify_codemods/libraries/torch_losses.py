@@ -55,8 +55,10 @@ BY_ENTRY = frozenset(
     "l1_loss mse_loss smooth_l1_loss huber_loss soft_margin_loss poisson_nll_loss kl_div binary_cross_entropy "
     "binary_cross_entropy_with_logits".split()
 )
+_OF_PICTURES = Loss("", 2, ("data_range", "size_average", "win_size", "win_sigma", "channel", "spatial_dims"))
 #: Means over samples that other libraries have.
 _OF_OTHERS = {
+    **dict.fromkeys(("pytorch_msssim.SSIM", "pytorch_msssim.MS_SSIM"), _OF_PICTURES),
     "timm.loss.LabelSmoothingCrossEntropy": Loss("", 2, ("smoothing",)),
     "timm.loss.SoftTargetCrossEntropy": Loss("", 2, ()),
     "timm.loss.BinaryCrossEntropy": Loss("", 2, ("smoothing", "target_threshold", "weight", "reduction")),

@@ -10,6 +10,7 @@ from distify_codemods import arguments, tree
 from distify_codemods.decisions.base import Dealing, LoaderDecision, Sharding
 from distify_codemods.decisions.dealing import makes_own_batches
 from distify_codemods.decisions.entire import computed_entirely
+from distify_codemods.decisions.workers import are_told_apart
 from distify_codemods.events import Event
 from distify_codemods.inside import made_of, root
 from distify_codemods.libraries.torch_data import PARAMETERS
@@ -90,6 +91,8 @@ def _shard(context: Context, decision: LoaderDecision) -> None:
         through_runtime(context, decision, f"{rt}.shard_training", _REASON)
     else:
         _BY_DEALING[dealing](context, decision)
+    if are_told_apart(context.decisions, decision.node):
+        _seed_workers_apart(context, decision, rt)
     kept = "each rank's batch is as large as one process's" if context.options.per_rank_batch else _KEPT
     own = any(map(makes_own_batches, decision.loaders))
     twice = _OF_EACH if own else _TWICE * may_end_short(decision)
@@ -195,6 +198,16 @@ def _by_stream(context: Context, decision: LoaderDecision) -> None:
         decision.node, "dataset", rewrite, CODE, "each rank keeps its own samples"
     )
     _divide(context, decision, bound)
+
+
+def _seed_workers_apart(context: Context, decision: LoaderDecision, rt: str) -> None:
+    """Their seeds are the script's own, or are drawn where ranks draw alike."""
+    given = _bound(decision).get("worker_init_fn")
+    seeded = f"{rt}.seed_workers_apart({tree.code_of(given.value) if given else ''})"
+    if decision.when:
+        seeded = f"{seeded} if {decision.when} else {tree.code_of(given.value) if given else None}"
+    reason = "the workers of each rank draw for themselves"
+    context.plan(decision.module).set_keyword(decision.node, "worker_init_fn", seeded, CODE, reason)
 
 
 def _drop_last(bound: dict[str, cst.Arg], decision: LoaderDecision) -> str:
