@@ -162,6 +162,14 @@ def test_one_draw_for_the_whole_batch(lines: str) -> None:
             ["found.append(rt.all_reduce_mean(loss.item()))", "if rt.all_reduce_mean(loss.item()) <= min(found):"],
         ),
         (
+            "    found.append(loss.item())\n    rows.writerow([loss.item(), sum(found) / len(found)])\n",
+            [
+                "global_loss = rt.all_reduce_mean(loss.item())",
+                "found.append(global_loss)",
+                "rows.writerow([global_loss, rt.all_reduce_mean(sum(found) / len(found))])",
+            ],
+        ),
+        (
             "    if loss != loss: break\n",
             ["global_loss = rt.all_reduce_mean(loss)", "if global_loss != global_loss: break"],
         ),
@@ -184,7 +192,8 @@ def test_one_draw_for_the_whole_batch(lines: str) -> None:
     ],
 )
 def test_figures_are_followed_to_where_they_decide(lines: str, after: list[str]) -> None:
-    text = converted(in_epoch(lines).replace("best, start =", "found, rate, least = [], 0.1, None\nbest, start ="))
+    setup = "import csv\nrows = csv.writer(open('rows', 'w'))\nfound, rate, least = [], 0.1, None\nbest, start ="
+    text = converted(in_epoch(lines).replace("best, start =", setup))
     assert all(f"    {line}" in text for line in after), text
 
 

@@ -132,18 +132,14 @@ def _is_plain(context: Context, before: Sequence[Averaging], one: Averaging) -> 
     """Whether a figure is the same before the statements of others are run, of which it is known what they change."""
     if one.module is not before[0].module:
         return False
-    statements = dict.fromkeys(one.module.statement(each.node) for each in before)
-    last = one.module.statement(one.node)
-    changed = [_changed(context, each.node, each.module.statement(each.node)) for each in before]
-    if last not in statements:
-        changed.append(_changed(context, one.node, last))
-    if any(names is None for names in changed):
+    statements = {one.module.statement(each.node): each.node for each in (one, *before)}
+    changed = {statement: _changed(context, figure, statement) for statement, figure in statements.items()}
+    if any(names is None for names in changed.values()):
         return False
-    bound = {name for names in changed for name in names or ()}
+    del changed[one.module.statement(one.node)]  # it is computed before that
+    bound = {name for names in changed.values() for name in names or ()}
     mine = {node.value for node in tree.walk(one.node) if isinstance(node, cst.Name)}
-    if last not in statements and mine & bound:
-        return False
-    return all(_is_telling(context, node) for node in tree.walk(one.node))
+    return not mine & bound and all(_is_telling(context, node) for node in tree.walk(one.node))
 
 
 def _changed(context: Context, figure: cst.CSTNode, statement: cst.CSTNode) -> set[str] | None:
