@@ -17,6 +17,8 @@ from distify_codemods import tree
 from distify_codemods.control_flow import EVERY, Graph, Point, Scope
 
 Loop = cst.For | cst.While
+#: What may evaluate a part of it and no other, or catch an error in it.
+_PERHAPS = (cst.Try, cst.TryStar, cst.With, cst.IfExp, cst.BooleanOperation, cst.Comparison, cst.BaseComp, cst.Assert)
 _Reads = defaultdict[str, list[cst.Name]]
 _Bindings = defaultdict[str, list[cst.CSTNode]]
 
@@ -124,9 +126,20 @@ class Flow:
         return any(one.binds and one.name == name for one in reached)
 
     def may_be_unbound(self, statement: cst.CSTNode, name: str, after: bool = False) -> bool:
-        """Whether control may come to a statement, or leave it, before a name of this scope was bound to anything."""
+        """Whether control may come to a statement, or leave it, before a name of this scope was bound to anything.
+
+        It does not come past where the name is read: there it would end.
+        """
         start = (self._graph.after if after else self._graph.before)[statement]
-        return name in self.own and self._graph.start in _along([start], name, _previous)
+        ends = (one for one in self._graph.points if one.name == name and one.read() in self._uncaught)
+        return name in self.own and self._graph.start in _along([start], name, _previous, ends)
+
+    @cached_property
+    def _uncaught(self) -> frozenset[cst.CSTNode]:
+        """What is evaluated for certain where control comes to it, and whose error nothing around may catch."""
+        perhaps = (node for node in tree.walk(self._graph.start.node) if isinstance(node, _PERHAPS))
+        left_out = {node for one in perhaps for node in tree.walk(one)}
+        return frozenset(point.node for point in self._graph.points if point.node not in left_out)
 
     def may_be_as_before(self, statement: cst.CSTNode | None, name: str, past: Iterable[cst.CSTNode] = ()) -> bool:
         """Whether control may come to a statement with a name, or `self.net`, or `rows[0]`, as the scope found it.

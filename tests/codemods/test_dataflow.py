@@ -261,6 +261,27 @@ def test_bound_before(source: str, bound: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "may_be"),
+    [
+        ("if a:\n    net = 1\nlast()\n", True),
+        ("if a:\n    net = 1\nprint(net)\nlast()\n", False),  # it ends there if there is none
+        ("if a:\n    net = 1\nif b:\n    print(net)\nlast()\n", True),
+        ("if a:\n    net = 1\nelse:\n    net.x = 2\nlast()\n", False),
+        ("if a:\n    net = 1\ntry:\n    net\nexcept NameError:\n    pass\nlast()\n", True),
+        ("if a:\n    net = 1\nwith suppress(NameError):\n    print(net)\nlast()\n", True),
+        ("if a:\n    net = 1\ndef f():\n    net\nlast()\n", True),
+        ("if a:\n    net = 1\nx = net if b else None\nlast()\n", True),
+        ("if a:\n    net = 1\nx = b and net\nlast()\n", True),
+        ("if a:\n    net = 1\nx = [net for y in z]\nlast()\n", True),
+    ],
+)
+def test_may_be_unbound(source: str, may_be: bool) -> None:
+    module = module_of(source)
+    last = next(one for one in module.tree.body if tree.code_of(one).strip() == "last()")
+    assert module.flow(last).may_be_unbound(last, "net") is may_be
+
+
+@pytest.mark.parametrize(
     ("source", "names"),
     [
         ("here()\nx = 1\nself.net = f()\nthere()\nz = 1\n", {"x", "self.net"}),

@@ -847,3 +847,56 @@ def test_what_a_constant_turns_off_is_whole_where_it_is_turned_on() -> None:
     model = KEEPING.replace("self.calls = 0", "self.keeps = False").replace("{test}", "if self.keeps")
     after = converted(script(model=model, loop=f"{LOOP}print(model.past.sum())\n"), options=SHARED)
     assert "        h = self.body(x)\n        if self.keeps:\n            rt.compute_whole()\n" in after
+
+
+BRANCHES = f"""{IMPORTS}import argparse
+
+data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+loader = DataLoader(data, batch_size=16)
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def epoch(self):
+        for x, y in loader:
+            loss = nn.functional.mse_loss(self.model(x), y)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+    def long(self):
+        for _ in range(3):
+            self.epoch()
+
+    def short(self):
+        self.epoch()
+
+
+def main(args):
+    if args.model == "linear":
+        model = nn.Linear(4, 1)
+    trainer = Trainer({{given}})
+    hurry = args.hurry
+    if hurry:
+        trainer.short()
+    else:
+        trainer.long()
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--model", default="linear")
+parser.add_argument("--hurry", action="store_true")
+main(parser.parse_args())
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [("model", "rt.data_parallel(model)"), ("model if args else None", "rt.data_parallel(trainer.model)")],
+)
+def test_each_arm_that_trains_has_forward_passes_shared(given: str, line: str) -> None:
+    text = converted(BRANCHES.format(given=given), options=SHARED)
+    assert f"    {line}\n    hurry = args.hurry\n" in text, text

@@ -51,6 +51,16 @@ def test_what_may_be_the_same_file_is_waited_for(write: str, read: str) -> None:
     assert "rt.barrier()" in converted(before)
 
 
+def test_what_packs_numbers_reads_no_file() -> None:
+    """Though a format looks like a text that may name one: nobody waits in each turn of a loop that writes."""
+    written = (
+        'with open(folder + "/a.bin", "wb") as f:\n    for _ in range(3):\n        f.write(struct.pack("<f", 1.0))\n'
+    )
+    assert "rt.barrier()" not in converted(
+        script(imports=f"import struct\n{READS}", after=f"folder = input()\n{written}")
+    )
+
+
 WRITTEN = 'np.save("a.npy", [1])\n'
 MAY = "ranks wait for rank 0 before they read a file that it may have written"
 

@@ -98,7 +98,7 @@ def places_in_frames(
             for rank, text, what in texts_of(name, value, held, 2, instead)
         }
         for (_, _, text, name), what in sorted(texts.items(), key=itemgetter(0)):
-            place = after_last(model, frame, text, anchor, touching, sync)
+            place = after_last(facts, model, frame, text, anchor, touching, sync)
             if place is None or not _is_bound(place, name):
                 continue
             if reaches_all(facts, held, frame, place.statement, name, what):

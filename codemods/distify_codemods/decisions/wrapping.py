@@ -35,7 +35,7 @@ def candidates(facts: Facts, model: Obj, forward: Event, touching: list[Event], 
         if _runs_again(frame, forward, touching):
             continue
         for name in _names(facts, frame, model):
-            wrap = after_last(model, frame, name, forward, touching, sync)
+            wrap = after_last(facts, model, frame, name, forward, touching, sync)
             if wrap is None or _is_named_after_training(frame, name, model, forward):
                 continue
             if has_name(frame, name, wrap.statement, wrap.after, forward):
@@ -154,7 +154,9 @@ def _holds(value: Value, model: Obj) -> bool:
     return model in objs and all(map(may_be_a_module, objs))
 
 
-def after_last(model: Obj, frame: Frame, name: str, forward: Event, touching: list[Event], sync: bool) -> Wrap | None:
+def after_last(
+    facts: Facts, model: Obj, frame: Frame, name: str, forward: Event, touching: list[Event], sync: bool
+) -> Wrap | None:
     """Behind all that is done to it: in a loop that trains only where its turns begin with making it."""
     training = path(forward, frame)
     if not training:
@@ -168,7 +170,7 @@ def after_last(model: Obj, frame: Frame, name: str, forward: Event, touching: li
     statement = before if before is not None else training[depth]
     if not has_name(frame, name, statement, before is not None, forward):
         in_arm = _last_in_arm(made, [steps for steps in paths if steps[: depth + 1] != training[: depth + 1]])
-        later = _in_arm_of(training, depth)
+        later = _in_arm_of(facts, forward, frame, training, depth)
         if in_arm is not None and has_name(frame, name, in_arm, True, forward):
             statement = before = in_arm
         elif later is not None and has_name(frame, name, later, False, forward):
@@ -195,12 +197,18 @@ def _last_in_arm(made: list[cst.CSTNode], paths: list[list[cst.CSTNode]]) -> cst
     return _last_in(arm, paths) if arm and inside else None
 
 
-def _in_arm_of(training: list[cst.CSTNode], depth: int) -> cst.CSTNode | None:
-    """The statement that trains, in the arm of a branch that it stands in."""
+def _in_arm_of(
+    facts: Facts, forward: Event, frame: Frame, training: list[cst.CSTNode], depth: int
+) -> cst.CSTNode | None:
+    """The statement that trains, in the arm of a branch that it stands in, where no other arm trains the same."""
     at = depth
     while isinstance(training[at], cst.If) and at + 1 < len(training):
         at += 1
-    return training[at] if at > depth else None
+    block, trained = frame.module.block(training[at]), {core(obj) for obj in forward.receiver.objs}
+    others = (event for event in facts.of_kind(Kind.FORWARD) if event.grad and facts.in_training(event))
+    paths = [path(event, frame) for event in others if any(core(obj) in trained for obj in event.receiver.objs)]
+    elsewhere = any(frame.module.block(steps[at]) is not block for steps in paths if len(steps) > at)
+    return training[at] if at > depth and not elsewhere else None
 
 
 def has_name(frame: Frame, name: str, statement: cst.CSTNode, after: bool, forward: Event) -> bool:

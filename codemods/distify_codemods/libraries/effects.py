@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distify_codemods.libraries import downloads, registry
+from distify_codemods.libraries import downloads, registry, standard
 from distify_codemods.libraries.registry import ITSELF, UNSEEN, Api, Effect, Role, functions, is_tracker, methods
 
 __all__ = ["ITSELF", "UNSEEN", "is_tracker"]
@@ -61,12 +61,8 @@ PURE: tuple[str, ...] = ("torch.", "numpy.", "math.", "time.", "builtins.")
 IMPURE = frozenset([*WRITES, *FILES, "builtins.input", "builtins.exec", "builtins.setattr"])
 #: Libraries that do nothing to files but by what stands above, or is followed by a rule of its own.
 KNOWN = (
-    "builtins.", "sys.", "os.", "io.", "argparse.", "logging.", "loguru.", "warnings.", "random.", "math.", "re.",
-    "string.", "time.", "datetime.", "json.", "csv.", "pickle.", "yaml.", "copy.", "collections.", "itertools.",
-    "functools.", "glob.", "pathlib.", "gc.", "typing.", "importlib.", "inspect.", "subprocess.", "shutil.",
-    "tempfile.", "uuid.", "hashlib.", "signal.", "atexit.", "contextlib.", "dataclasses.", "abc.", "types.",
-    "textwrap.", "pprint.", "platform.", "socket.", "getpass.", "urllib.", "traceback.", "operator.", "enum.",
-    "zipfile.", "tarfile.", "gzip.", "threading.", "multiprocessing.", "concurrent.",
+    "logging.", "loguru.", "csv.", "yaml.", "importlib.", "subprocess.", "shutil.", "tempfile.", "socket.", "urllib.",
+    "tarfile.", "multiprocessing.", "concurrent.",
     "torch.", "torchvision.", "torchtext.", "torchaudio.", "numpy.", "pandas.", "scipy.", "sklearn.", "matplotlib.",
     "seaborn.", "PIL.", "cv2.", "tqdm.", "rich.", "click.", "typer.", "fire.", "termcolor.", "einops.", "timm.",
     "absl.", "IPython.", "requests.", "h5py.", "joblib.", "skimage.", "imageio.", "omegaconf.", "hydra.",
@@ -138,7 +134,8 @@ def default_mode(name: str) -> str:
 def is_known(library: str, name: str) -> bool:
     """Whether nothing is written by a function or method that no table names: `library` it is of, `name` its own."""
     of_a_file = library in HANDLES or library in STORES or library in ALWAYS_WRITE  # who opened it has seen to it
-    return of_a_file or (library.startswith(KNOWN) and not says_that_it_writes(name))
+    known = library.startswith(KNOWN) or standard.computes(library)
+    return of_a_file or (known and not says_that_it_writes(name))
 
 
 def is_writing_method(name: str, given: int) -> bool:
