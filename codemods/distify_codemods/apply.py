@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import libcst as cst
@@ -31,6 +32,7 @@ class _Applying:
             *plan.comments, *plan.imports_instead,
         ]  # fmt: skip
         self.orphaned: list[cst.EmptyLine] = []  # empty lines above what was taken out
+        self.left: list[cst.EmptyLine] = []  # comments below it, behind an empty line
         self.hoisted: dict[cst.CSTNode, list[Statement]] = {}
         for node in edited:
             while node not in self.dirty:
@@ -149,7 +151,9 @@ class _Applying:
                 found.append(self.with_orphans(statement))
                 open_guard = ""
             else:
+                orphaned, left, self.orphaned, self.left = self.orphaned, self.left, [], []  # not those within it
                 parts = self.parts(statement)
+                self.orphaned, self.left = orphaned, left
                 apart = len(parts) > 1
                 found += self.statements(self.plan.before.get(statement, ())) if apart else []
                 for part, original in parts:
@@ -227,6 +231,7 @@ class _Applying:
         header = self.header(keys)
         if self.is_removed(original):
             self.orphaned = [line for line in part.leading_lines if line.comment is None]
+            self.left = list(self.below(part))
             if after:
                 after[0] = after[0].with_changes(leading_lines=self.orphaned)
             header = open_guard
@@ -241,11 +246,21 @@ class _Applying:
         return "" if after or "\n" in header else header
 
     def with_orphans(self, part: Statement) -> Statement:
-        """The empty lines over a statement that was taken out go to the next one, if it has none."""
-        if self.orphaned and not part.leading_lines:
-            part = part.with_changes(leading_lines=self.orphaned)
-        self.orphaned = []
+        """The empty lines over a statement that was taken out go to the next one, if it has none; the comments below
+        it are that one's."""
+        if self.left or (self.orphaned and not part.leading_lines):
+            above = self.left if part.leading_lines else [*self.orphaned, *self.left]
+            part = part.with_changes(leading_lines=[*above, *part.leading_lines])
+        self.orphaned, self.left = [], []
         return part
+
+    def below(self, part: Statement) -> Iterator[cst.EmptyLine]:
+        """What stands behind a block, and hangs on it by how far its last line is indented."""
+        block = part.body if isinstance(part, cst.BaseCompoundStatement) else None
+        lines = block.footer if isinstance(block, cst.IndentedBlock) else ()
+        for line in itertools.dropwhile(lambda line: line.comment is not None, lines):
+            deeper = self.plan.module.tree.default_indent if line.indent and line.comment is not None else ""
+            yield line.with_changes(whitespace=cst.SimpleWhitespace(deeper + line.whitespace.value))
 
     def header(self, keys: list[cst.CSTNode]) -> str:
         guard = next((self.plan.guards[key] for key in keys if key in self.plan.guards), None)

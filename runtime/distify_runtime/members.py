@@ -60,10 +60,24 @@ def _parts(of: Any) -> Iterable[Any]:
     raise TypeError(f"a module, an optimizer or parameters are needed, not {type(of).__name__}")
 
 
+def is_called(module: nn.Module) -> bool:
+    """Whether it has a forward pass; a ModuleList has none, its members have."""
+    return getattr(getattr(module, "forward", None), "__func__", None) is not nn.Module.forward
+
+
+def called_in(module: nn.Module) -> Iterator[nn.Module]:
+    """The module, or, where it only holds others, those."""
+    if is_called(module):
+        yield module
+    else:
+        for child in module.children():
+            yield from called_in(child)
+
+
 def parts_of(model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
     """The modules that a model calls itself, as far as they have parameters."""
     for name, child in model.named_children():
-        if isinstance(child, nn.ModuleList | nn.ModuleDict):
+        if not is_called(child):
             yield from ((f"{name}.{inner}", part) for inner, part in parts_of(child))
         elif any(parameter.requires_grad for parameter in child.parameters()):
             yield name, child

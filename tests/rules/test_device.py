@@ -95,6 +95,27 @@ def test_model_is_moved_before_it_is_wrapped() -> None:
     )
 
 
+def test_comments_below_stay() -> None:
+    """Also where the last of them is as far to the right as what went; and nothing is put into what comes next."""
+    given = """\
+def prepare(args):
+    {gone}
+    # a link to the log
+    # if not os.path.exists("log"):
+        # os.symlink("runs", "log")
+
+    # the options
+    if args:
+        print(args)
+
+
+"""
+    gone = 'if args:\n        os.environ["CUDA_VISIBLE_DEVICES"] = args\n'
+    imports, after = f"import os\n{IMPORTS}", "prepare(None)\n"
+    text = converted(script(imports=imports, setup=given.format(gone=gone), after=after))
+    assert given.format(gone="").replace("    \n", "\n") in text, text
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -29,6 +29,7 @@ class Later(nn.Module):
         self.register_buffer("book", torch.randn(3, 4))
         self.register_buffer("weight", torch.zeros(1))
         self.compute, self.calls, self.counts = compute, 0, {"calls": 0}
+        self.size: int | None = None
 
     def forward(self, samples: Tensor, step: int) -> Tensor:
         out: Tensor = self.last(self.compute(self, self.first(samples), step))
@@ -156,11 +157,21 @@ def sums_with_weights(net: Later, hidden: Tensor, step: int) -> Tensor:
     return torch._foreach_add([each], [hidden], alpha=0.0)[0]
 
 
+def one_of_three_by_chance(net: Later, hidden: Tensor, step: int) -> Tensor:
+    """By the one in between no check comes, but that of the pass it is in; and a number is kept where there was none."""
+    net.size = hidden.shape[1]
+    with rt.draw_alike():
+        drawn = torch.rand(1)
+    if drawn < 0.05:
+        return hidden.relu()
+    return net.more(hidden).tanh() if drawn < 0.45 or 0.55 < drawn < 0.95 else hidden.sin()
+
+
 IN_PARTS = {
     one.__name__: one
     for one in (
         another_layer, more_turns, a_penalty_that_grows, one_of_two_layers, every_tenth_call, one_of_two_by_a_flag,
-        sums_with_weights,
+        sums_with_weights, one_of_three_by_chance,
     )
 }  # fmt: skip
 

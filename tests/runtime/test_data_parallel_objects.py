@@ -397,6 +397,42 @@ def test_a_run_in_which_nothing_is_shared_ends_with_the_reason() -> None:
         on_ranks(_nothing_is_shared)
 
 
+def _lists_of_models() -> tuple[list[list[int]], list[float]]:
+    nets = nn.ModuleList([Net(), Net()])
+    later = nn.ModuleList()
+    rt.data_parallel(nets, nn.ModuleDict({"inner": nets}), later)
+    later.append(nn.Linear(3, 1))
+    optimizer = torch.optim.SGD([*nets.parameters(), *later.parameters()], lr=0.1)
+    for _ in range(25):
+        optimizer.zero_grad()
+        loss = torch.stack([later[0](net(whole())).square().mean() for net in nets]).sum()
+        loss.backward()
+        optimizer.step()
+    return [list(net.seen)[-3:] for net in nets if isinstance(net, Net)], [loss.item()]
+
+
+def test_what_only_holds_models_stands_for_them() -> None:
+    [(_, expected)] = on_ranks(_lists_of_models, ranks=1)
+    for seen, loss in on_ranks(_lists_of_models):
+        assert seen == [[4, 4, 4]] * 2
+        assert loss == pytest.approx(expected)
+
+
+def _only_lists_that_are_filled_later() -> None:
+    later = nn.ModuleList()
+    rt.data_parallel(later)
+    later.append(nn.Linear(5, 1))
+    optimizer = torch.optim.SGD(later.parameters(), lr=0.1)
+    for _ in range(25):
+        later[0](whole()).square().mean().backward()
+        optimizer.step()
+
+
+def test_a_list_that_is_empty_is_no_model_that_could_not_be_shared() -> None:
+    """Every rank does all of the work, which is right, and said."""
+    on_ranks(_only_lists_that_are_filled_later)
+
+
 def _one_sample_in_each_step() -> None:
     class Reading(nn.Module):
         """What comes later in a sample depends on what came before."""

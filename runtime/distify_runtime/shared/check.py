@@ -185,7 +185,7 @@ class Check:
         return found
 
     def _left(self, changed: dict[str, Tensor], outside: Outside) -> Traces:
-        modules = Surroundings(self._model.model).numbers_of_modules()
+        modules = Surroundings(self._model.model).numbers_of_modules() | outside.of_modules
         is_parameter = [name.endswith(WRITTEN) for name in changed]
         inside = not all(is_parameter) or not modules.isdisjoint(outside.numbers)
         elsewhere = any(is_parameter) or outside.tensors or not outside.numbers.keys() <= modules
@@ -236,7 +236,7 @@ class Check:
                 return str(found_out)
             except region.Parted:
                 numbers = surroundings.changed(self._numbers, around.numbers())
-                self._halfway |= self._left(state.changed(), Outside(numbers=numbers))
+                self._halfway |= self._left(state.changed(), Outside([], numbers, around.numbers_of_modules()))
                 return Raised("")  # where one has failed, it says with what
             except _TOO_MUCH:
                 raise
@@ -253,7 +253,8 @@ class Check:
             ours = (*self._call.tensors, *self._model.copies.made())
             known = (*tensors, *found.values(), *leaves.values(), *changed.values(), *ours)
             left = born.left((one for one in known if one is not None), self._model.model)
-            outside, counted = Outside([*left, *around.filled_with(tensors)], numbers, returned), state.counted()
+            left, counted = [*left, *around.filled_with(tensors)], state.counted()
+            outside = Outside(left, numbers, around.numbers_of_modules(), returned)
             return Passed(
                 tensors,
                 flowing,

@@ -63,6 +63,7 @@ class Outside:
 
     tensors: list[Left] = field(default_factory=list)
     numbers: dict[str, Any] = field(default_factory=dict)  # by where they are
+    of_modules: frozenset[str] = frozenset()  # which of them modules have, by then
     returned: Any = None  # all of its outputs but their tensors
 
 

@@ -20,6 +20,7 @@ from distify_runtime import accelerators
 from distify_runtime.shared import bounds
 from distify_runtime.shared.readings import unnoticed
 from distify_runtime.shared.region import is_transformed
+from distify_runtime.shared.streams import are_drawn_alike
 
 Dims = frozenset[int]
 
@@ -84,6 +85,8 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, name = kwargs or {}, func._schema.name.partition("::")[2]
         bounds.check(name, args)
+        if self._side is Side.ANY and are_drawn_alike():  # as in the pass: what it decides, it decides here
+            return func(*args, **kwargs)
         if name in _FILLS:
             return args[0].copy_(self._filled(func, args, kwargs))
         if name in _MAKES:

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from distify_runtime.environment import is_alone, rank
 from distify_runtime.gradients import broadcast_parameters
 from distify_runtime.meeting import collective
-from distify_runtime.members import held_by, modules_of, parts_of
+from distify_runtime.members import called_in, held_by, modules_of, parts_of
 from distify_runtime.noticing import notice, noticed_in
 from distify_runtime.process_group import at_the_end
 from distify_runtime.randomness import seed_ranks_alike
@@ -67,8 +67,8 @@ def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = Tru
     The models stay the objects that they are: nothing is wrapped, checkpoints keep their keys, and they can be moved,
     cast, loaded and compiled before and after.
 
-    models: modules, None, and lists and dictionaries of modules; objects that keep modules in their attributes stand
-        for these. Raises TypeError for what holds none.
+    models: modules, None, and lists and dictionaries of modules; a ModuleList stands for its members, and objects that
+        keep modules in their attributes for these. Raises TypeError for what holds none.
     methods: what else of theirs computes on a batch, as in `model.encode(x)`: methods, and modules that they hold.
         Raises TypeError for what is neither.
     forward: False for a `forward` that trains by itself, backward pass and step included: the methods alone are shared.
@@ -88,7 +88,8 @@ def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = Tru
     costs.watch_loaders()
     at_the_end(_forget)
     for model in found:
-        SharedModel.of(model).patch(["forward"] * forward)
+        for called in called_in(model) if forward else ():
+            SharedModel.of(called).patch()
         for held, method in filter(None, (noticed_in(model, name) for name in methods)):
             SharedModel.of(held).patch([method])
 

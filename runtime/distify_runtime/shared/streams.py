@@ -90,6 +90,7 @@ _outside: dict[str, Any] | None = None
 
 #: Where they were before the last shared pass, if it has drawn from them.
 _drawn_alike: dict[str, Any] | None = None
+_is_alike = False  # within `draw_alike`
 
 
 @by_itself
@@ -100,19 +101,24 @@ def draw_alike() -> Iterator[None]:
 
     It is drawn from the script's own streams, as in one process. Every rank has to come by as often as the others.
     """
-    global _outside, _drawn_alike
-    if _outside is None:
-        yield
-        return
-    outside, _outside = _outside, None
-    _drawn_alike = _drawn_alike or outside
-    own = _state("numpy" in outside)
-    _set_state({name: outside[name] for name in outside.keys() - _alike})
+    global _outside, _drawn_alike, _is_alike
+    outside, before, _is_alike = _outside, _is_alike, True
+    if outside is not None:
+        _outside, _drawn_alike = None, _drawn_alike or outside
+        own = _state("numpy" in outside)
+        _set_state({name: outside[name] for name in outside.keys() - _alike})
     try:
         yield
     finally:
-        _outside = _state("numpy" in outside)
-        _set_state({name: own[name] for name in own.keys() - _alike})
+        _is_alike = before
+        if outside is not None:
+            _outside = _state("numpy" in outside)
+            _set_state({name: own[name] for name in own.keys() - _alike})
+
+
+def are_drawn_alike() -> bool:
+    """Whether what is drawn now is, on all ranks, in one process's place."""
+    return _is_alike
 
 
 def draws_of_its_own() -> bool:

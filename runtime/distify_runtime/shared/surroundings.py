@@ -76,10 +76,10 @@ class Surroundings:
                 found += [Left(f"`{_joined(held, key)}`", each.detach().cpu()) for each in kept]
         return found
 
-    def numbers_of_modules(self) -> set[str]:
+    def numbers_of_modules(self) -> frozenset[str]:
         """Where those are that modules have as attributes, and in containers there: what `State` puts back."""
         modules = (held for held in self._held if isinstance(held.holder, nn.Module))
-        return {_joined(held, key) for held in modules for key, _ in _numbers(_content(held.holder))}
+        return frozenset(_joined(held, key) for held in modules for key, _ in _numbers(_content(held.holder)))
 
     def put_back(self) -> None:
         """All of it as it was."""
