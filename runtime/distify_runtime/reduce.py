@@ -34,21 +34,39 @@ def all_reduce_sum(*values: Any) -> Any:
     """The sum of each value over all ranks, on every rank. A collective.
 
     Takes Python and numpy numbers (whole ones are summed in int64, others in float64), tensors and numpy
-    arrays of any shape, and returns new ones of the same types: one value in, one out; several in, a tuple
-    out. A rank that saw no sample may still hold the number it began with (`total = 0`) where others hold a
+    arrays of any shape, lists and tuples of numbers, and returns new ones of the same types: one value in, one out;
+    several in, a tuple out. A rank that saw no sample may still hold the number it began with (`total = 0`) where others hold a
     float or a tensor.
     Raises TypeError for other values and bool tensors, ValueError where the ranks' values do not match.
     """
+    given, values = values, tuple(map(_without_lists, values))
     forms = [_form(value) for value in values]
-    if not is_alone():
-        sums = _sums(values, forms)
-        if sums is not None:
-            return sums[0] if len(sums) == 1 else tuple(sums)
+    if is_alone():
+        return given[0] if len(given) == 1 else given
+    sums = _sums(values, forms)
+    if sums is None:
         forms = _agree(forms)
         tensors = [_to_tensor(value, form) for value, form in zip(values, forms, strict=True)]
         _all_reduce(tensors)
-        values = tuple(map(_like, values, forms, tensors))
-    return values[0] if len(values) == 1 else values
+        sums = list(map(_like, values, forms, tensors))
+    found = tuple(map(_listed_as, given, sums))
+    return found[0] if len(found) == 1 else found
+
+
+def _without_lists(value: Any) -> Any:
+    """Numbers that a list or tuple holds, as one tensor. Raises TypeError where it holds something else."""
+    if not isinstance(value, list | tuple):
+        return value
+    try:
+        found = torch.tensor(value, device="cpu")
+        return found.double() if found.is_floating_point() else found
+    except (TypeError, ValueError, RuntimeError) as error:
+        what = f"not a {type(value).__name__} of others"
+        raise TypeError(f"all_reduce_sum adds numbers, tensors, numpy arrays and lists of numbers, {what}") from error
+
+
+def _listed_as(given: Any, found: Any) -> Any:
+    return type(given)(found.tolist()) if isinstance(given, list | tuple) else found
 
 
 @collective
@@ -60,12 +78,14 @@ def all_reduce_mean(*values: Any) -> Any:
     """
     if is_alone():
         return values[0] if len(values) == 1 else values
+    given, values = values, tuple(map(_without_lists, values))
     if all(_is_single(value) for value in values):
         means = _means(values)
     else:
         totals = all_reduce_sum(*values)
         means = [total / world_size() for total in (totals if len(values) > 1 else [totals])]
     means = [_with_gradient(value, mean) for value, mean in zip(values, means, strict=True)]
+    means = list(map(_listed_as, given, means))
     return means[0] if len(means) == 1 else tuple(means)
 
 
@@ -187,7 +207,9 @@ def _form(value: Any) -> _Form:
         return _Form(torch.int64)
     if isinstance(value, float) or (numpy and isinstance(value, numpy.floating)):
         return _Form(torch.float64)
-    raise TypeError(f"all_reduce_sum adds numbers, tensors and numpy arrays, not {type(value).__name__}")
+    raise TypeError(
+        f"all_reduce_sum adds numbers, tensors, numpy arrays and lists of numbers, not {type(value).__name__}"
+    )
 
 
 def _agree(forms: list[_Form]) -> list[_Form]:

@@ -66,6 +66,20 @@ def test_a_rank_without_samples_joins_with_the_number_it_began_with() -> None:
         assert confusion.tolist() == [[3, 0], [0, 3]]
 
 
+def _lists() -> Any:
+    of_rank = [1.5 + rt.rank(), 2.0]
+    sums = rt.all_reduce_sum(of_rank, (rt.rank(), 3), [[1], [2 * rt.rank()]], 0.5)
+    return sums, rt.all_reduce_mean(of_rank), rt.all_reduce_mean([4, rt.rank()], 1.0)
+
+
+def test_lists_of_numbers_stay_lists() -> None:
+    for found in on_ranks(_lists):
+        assert found == (([4.0, 4.0], (1, 6), [[2], [2]], 1.0), [2.0, 2.0], ([4.0, 0.5], 1.0))
+    assert rt.all_reduce_mean([1, 2]) == [1, 2]
+    with pytest.raises(TypeError, match="not a list of others"):
+        rt.all_reduce_sum(["x"])
+
+
 def _errors() -> list[str]:
     messages = []
     mismatch = torch.zeros(2 + rt.rank())
