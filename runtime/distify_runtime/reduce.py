@@ -35,8 +35,8 @@ def all_reduce_sum(*values: Any) -> Any:
 
     Takes Python and numpy numbers (whole ones are summed in int64, others in float64), tensors and numpy
     arrays of any shape, lists and tuples of numbers, and returns new ones of the same types: one value in, one out;
-    several in, a tuple out. A rank that saw no sample may still hold the number it began with (`total = 0`) where others hold a
-    float or a tensor.
+    several in, a tuple out. A rank that saw no sample may still hold the number it began with (`total = 0`) where
+    others hold a float or a tensor.
     Raises TypeError for other values and bool tensors, ValueError where the ranks' values do not match.
     """
     given, values = values, tuple(map(_without_lists, values))

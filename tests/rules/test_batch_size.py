@@ -279,6 +279,18 @@ def test_batches_of_one_sample_are_told(loader: str, setup: str, told: str, stra
     assert not _told_of_one_sample(loader, setup, strategy=strategy, scale="linear")
 
 
+@pytest.mark.parametrize(("guard", "told"), [("if step % 4 == 3", True), ("", False)])
+def test_of_a_step_that_waits_for_several_passes_larger_batches_are_not_all(guard: str, told: bool) -> None:
+    loop = LOOP.replace("for x, y in loader", "for step, (x, y) in enumerate(loader)")
+    indent = " " * 12 if guard else " " * 8
+    loop = loop.replace(
+        "        optimizer.step()", f"{f'        {guard}:{chr(10)}' if guard else ''}{indent}optimizer.step()"
+    )
+    before = script(loader="loader = DataLoader(data, batch_size=1)\n", loop=loop)
+    said = [one.message for one in conversion_of(before, options=Options(strategy="shared")).findings]
+    assert any("as many times fewer passes, which is the same step" in one for one in said) is told
+
+
 @pytest.mark.parametrize(("loader", "told"), [("batch_size=1", True), ("shuffle=True", True), ("batch_size=2", False)])
 def test_loops_that_may_be_written_for_one_sample_are_told_of_where_there_are_more(loader: str, told: bool) -> None:
     """`batch[0]` would leave out the others, in silence."""

@@ -619,11 +619,9 @@ def test_counts_that_stand_beside_a_ratio_of_theirs_are_added_up(line: str, abov
 
 
 def test_what_else_is_shown_beside_them_is_said_to_be_rank_0s() -> None:
-    before = printing("print(right / seen, seen, worst)")
-    assert f"            {SUMMED}\n            print(global_right / global_seen, global_seen, worst)\n" in converted(
-        before
-    )
-    said = f"{RIGHT}; `worst` beside it is that of rank 0's"
+    before = printing("print(right / seen, seen, x)")
+    assert f"            {SUMMED}\n            print(global_right / global_seen, global_seen, x)\n" in converted(before)
+    said = f"{RIGHT}; `x` beside it is that of rank 0's"
     assert {one.message for one in findings("DECIDE01", before, Level.APPLIED)} == {said}
 
 
@@ -636,7 +634,7 @@ def test_what_else_is_shown_beside_them_is_said_to_be_rank_0s() -> None:
             "number % 3 == 2",
             "print(f'{number}/{len(loader)} {rt.all_reduce_mean(right / seen)} of {len(data)}')",
         ),
-        ("print(right / seen, seen)", "number % 3 == 2 and worst > 9", "print(right / seen, seen)"),
+        ("print(right / seen, seen)", "number % 3 == 2 and x.max() > 9", "print(right / seen, seen)"),
     ],
 )
 def test_counts_that_are_left_as_they_are(line: str, test: str, after: str) -> None:

@@ -566,6 +566,34 @@ def test_figures_that_are_carried_from_turn_to_turn(setup: str, line: str, after
     assert not findings("OUT01", before, Level.ADVICE)
 
 
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("best = min(best, loss.item())", "best = min(best, rt.all_reduce_mean(loss.item()))"),
+        ("best = best + loss.item() ** 2", "best = best + rt.all_reduce_mean(loss.item()) ** 2"),
+        (
+            "if loss.item() < best: best = loss.item()",
+            "if rt.all_reduce_mean(loss.item()) < rt.all_reduce_mean(best): best = rt.all_reduce_mean(loss.item())",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("shown", ["print(best)", "if epoch == 1: print(f'{best:.3f}')", "tqdm.write(str(best))"])
+def test_what_is_no_mean_is_carried_to_where_its_loop_shows_it(line: str, after: str, shown: str) -> None:
+    """The mean of the ranks' least losses is none of all ranks' samples."""
+    loop = counting("", f"{line}\n        {shown}", "pass\n")
+    before = script(imports=f"{IMPORTS}from tqdm import tqdm\n", setup="best = 9.0\n", loop=loop)
+    assert after in converted(before)
+    assert not findings("OUT01", before, Level.ADVICE)
+
+
+@pytest.mark.parametrize(
+    "line", ["best = 0.9 * best + 0.1 * loss.item()", "best = loss.item()", "best = min(best, epoch)"]
+)
+def test_what_is_a_mean_is_put_together_where_its_loop_shows_it(line: str) -> None:
+    before = script(setup="best = 9.0\n", loop=counting("", f"{line}\n        if epoch == 2: print(best)", "pass\n"))
+    assert f"        optimizer.step()\n        {line}\n" in converted(before)
+
+
 @pytest.mark.parametrize("kept", ["x[0]", "guess[0].detach()", "x[3].clone()"])
 def test_one_sample_that_is_kept_has_no_entries_to_gather(kept: str) -> None:
     before = script(setup="seen = []\n", loop=counting("", f"seen.append({kept})", "print(torch.stack(seen).shape)\n"))

@@ -158,7 +158,7 @@ def sums_with_weights(net: Later, hidden: Tensor, step: int) -> Tensor:
 
 
 def one_of_three_by_chance(net: Later, hidden: Tensor, step: int) -> Tensor:
-    """By the one in between no check comes, but that of the pass it is in; and a number is kept where there was none."""
+    """By the one in between no check comes but that of its pass; and a number is kept where there was none."""
     net.size = hidden.shape[1]
     with rt.draw_alike():
         drawn = torch.rand(1)

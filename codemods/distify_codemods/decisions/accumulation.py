@@ -47,6 +47,13 @@ class _Micro:
     body: tuple[cst.CSTNode, ...]
 
 
+def waits(facts: Facts) -> bool:
+    """Whether a step of an optimizer in training is seen to wait for the gradients of several backward passes."""
+    passes = [event for event in facts.backwards if facts.in_training(event)]
+    steps = [event for event in facts.steps if facts.in_training(event)]
+    return any(step.here.conditions() - one.here.conditions() for step in steps for one in passes)
+
+
 def decide_accumulation(facts: Facts, wraps: tuple[Wrap, ...]) -> tuple[Accumulation, ...]:
     return tuple(
         line

@@ -1,4 +1,7 @@
-"""Names that a training loop carries from turn to turn, and that are read after it: `worst = max(worst, loss)`."""
+"""Names that a training loop carries from turn to turn, and that are read after it: `worst = max(worst, loss)`.
+
+Or in it, where no mean or sum over what the ranks have would be what one process has.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from distify_codemods import tree
 from distify_codemods.decisions.names import bound_by, read_after
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.facts import BatchLoop, Facts
+from distify_codemods.scale import Scale
 
 _Update = cst.Assign | cst.AugAssign
 
@@ -22,8 +26,20 @@ def carried(facts: Facts) -> Iterator[tuple[BatchLoop, _Update, frozenset[cst.CS
         reduced = {*sums.names, *sums.means} if sums is not None else set()
         for name in sorted(bound_by(loop.node.body) - reduced):
             updates = _updates(loop, name)
-            if updates and read_after(loop, {name}):
+            if updates and (read_after(loop, {name}) or _is_read_bent(facts, loop, name, updates)):
                 yield from ((loop, update, _reads(update, name)) for update in updates)
+
+
+def _is_read_bent(facts: Facts, loop: BatchLoop, name: str, updates: list[_Update]) -> bool:
+    """Whether the loop reads, elsewhere than where it is set, what is no mean or sum: a least loss so far, say."""
+    asked = [one for update in updates if isinstance(update, cst.Assign) for one in _asking(loop, update, {name})]
+    inside = {node for one in (*updates, *(branch.test for branch in asked)) for node in tree.walk(one)}
+    values = [facts.value(one) for one in loop.module.flow(loop.node).reads(loop.node.body, name) if one not in inside]
+    return any(facts.shares_of_training(one) and (asked or one.scale not in _ADDS_UP) for one in values)
+
+
+#: What the figures of all ranks can be made of where they are shown.
+_ADDS_UP = (Scale.MEAN, Scale.SUM, Scale.COUNT, Scale.SAMPLES)
 
 
 def _updates(loop: BatchLoop, name: str) -> list[_Update]:

@@ -15,6 +15,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions import agreement, concurrent, doubts, enlarging, frozen, played
+from distify_codemods.decisions.accumulation import waits
 from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.loaders_of_one import of_one_sample
@@ -87,6 +88,8 @@ def _refuse_what_all_would_do(decisions: Decisions) -> None:
 def _how(facts: Facts) -> str:
     """`--scale linear` makes the batches of training loaders larger, if there are any."""
     larger = "by a DataLoader with a larger batch size, or `torch.stack`"
+    if waits(facts):
+        larger += ", and add up the gradients of as many times fewer passes, which is the same step"
     alone = any(one.obj in facts.training_loaders and of_one_sample(facts, one) for one in facts.loaders)
     grows = ", or with --scale linear, if the loop is written for more than one sample in a batch"
     return larger + (grows if alone else "")

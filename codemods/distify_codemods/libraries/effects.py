@@ -64,7 +64,8 @@ KNOWN = (
     "logging.", "loguru.", "csv.", "yaml.", "importlib.", "subprocess.", "shutil.", "tempfile.", "socket.", "urllib.",
     "tarfile.", "multiprocessing.", "concurrent.",
     "torch.", "torchvision.", "torchtext.", "torchaudio.", "numpy.", "pandas.", "scipy.", "sklearn.", "matplotlib.",
-    "seaborn.", "PIL.", "cv2.", "tqdm.", "rich.", "click.", "typer.", "fire.", "termcolor.", "einops.", "timm.",
+    "mpl_toolkits.", "seaborn.", "PIL.", "cv2.", "tqdm.", "rich.", "click.", "typer.", "fire.", "termcolor.", "einops.",
+    "timm.",
     "absl.", "IPython.", "requests.", "h5py.", "joblib.", "skimage.", "imageio.", "omegaconf.", "hydra.",
 )  # fmt: skip
 #: Methods that put something into a file that is open: who opened it has seen to it.

@@ -7,6 +7,7 @@ import libcst as cst
 from distify_codemods import command_line
 from distify_codemods.allocation import Const
 from distify_codemods.decisions import dealing
+from distify_codemods.decisions.accumulation import waits
 from distify_codemods.decisions.base import Division, LoaderDecision, Sharding
 from distify_codemods.decisions.loaders_of_one import is_passed_by, of_one_sample
 from distify_codemods.facts import Facts, Loader
@@ -21,7 +22,9 @@ CODE = "BATCH01"
 _FEW, _RANKS = 8, 4
 #: As many devices as one machine often has: a batch with fewer samples has none for some of them.
 _MOST_RANKS = 8
-_LARGER = "make it at least as large as there are ranks, or convert with --scale linear"
+_LARGER, _LINEAR = "make it at least as large as there are ranks", "or convert with --scale linear"
+#: It takes the same steps, but for BatchNorm: each still sees as many samples.
+_FEWER = " and let each step add up the gradients of as many times fewer passes, which is the same step"
 #: What is written for batches of one sample may leave out all others: `batch[0]`, `squeeze(0)`.
 _WRITTEN_FOR_ONE = "if the loop is written for more than one sample in a batch"
 
@@ -64,13 +67,15 @@ def _enlarge(context: Context) -> None:
             if alone := of_one_sample(facts, loader):
                 context.advice(
                     f"{alone}: such a batch is shared only where the run finds that parts of the sample can be, and "
-                    f"where it finds none it ends; {_LARGER}, {_WRITTEN_FOR_ONE}", loader.made.module, loader.call,
+                    f"where it finds none it ends; {_larger(facts)}, {_WRITTEN_FOR_ONE}",
+                    loader.made.module, loader.call,
                 )  # fmt: skip
             elif found := _few_samples(facts, loader):
                 unless, size = found
                 context.advice(
                     f"{unless}a batch has {size} samples: what has one row for each of them is work for {size} ranks "
-                    f"at most, of more each computes it whole, and a run in which nothing is shared ends; {_LARGER}",
+                    f"at most, of more each computes it whole, and a run in which nothing is shared ends; "
+                    f"{_larger(facts)}",
                     loader.made.module, loader.call,
                 )  # fmt: skip
         context.not_needed("every rank sees the batch size of the script")
@@ -82,7 +87,7 @@ def _advise(context: Context, decision: LoaderDecision) -> None:
     if alone:
         context.advice(
             f"{alone}: such a batch cannot be dealt out to several ranks, and the run ends where the loader is made; "
-            f"{_LARGER}, {_WRITTEN_FOR_ONE}", decision.module, decision.node,
+            f"{_larger(context.facts)}, {_WRITTEN_FOR_ONE}", decision.module, decision.node,
         )  # fmt: skip
         return
     sizes = {value.constant() for value in decision.batch_sizes}
@@ -92,6 +97,11 @@ def _advise(context: Context, decision: LoaderDecision) -> None:
         unless, size = found
     if type(size) is int and size > 1 and (said := _of_few(size)):
         context.advice(f"{unless}{said}", decision.module, decision.node)
+
+
+def _larger(facts: Facts) -> str:
+    """What to do with such batches."""
+    return f"{_LARGER}{_FEWER if waits(facts) else ''}, {_LINEAR}"
 
 
 def _of_few(size: int) -> str:
