@@ -216,6 +216,7 @@ class _Applying:
     def place(self, found: list[Statement], part: Statement, original: cst.CSTNode, open_guard: str) -> str:
         """Appends one statement with what goes around it; returns the header of the guard that is open after it."""
         plan, keys = self.plan, _keys(original)
+        removed, left = self.is_removed(original), self.left
         part = self.with_orphans(part)
         before = [*self.statements(_of(keys, plan.before)), *_of(keys, self.hoisted)]
         after = self.statements(_of(keys, plan.after))
@@ -229,9 +230,10 @@ class _Applying:
             marks = [cst.EmptyLine(comment=cst.Comment(text)) for text in comments]
             part = part.with_changes(leading_lines=[*part.leading_lines, *marks])
         header = self.header(keys)
-        if self.is_removed(original):
-            self.orphaned = [line for line in part.leading_lines if line.comment is None]
-            self.left = list(self.below(part))
+        if removed:
+            own = [line for line in part.leading_lines if line not in left]
+            self.orphaned = [line for line in own if line.comment is None]
+            self.left = [*left, *self.below(part)]
             if after:
                 after[0] = after[0].with_changes(leading_lines=self.orphaned)
             header = open_guard

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +40,7 @@ def all_reduce_sum(*values: Any) -> Any:
     others hold a float or a tensor.
     Raises TypeError for other values and bool tensors, ValueError where the ranks' values do not match.
     """
-    given, values = values, tuple(map(_without_lists, values))
+    given, values = values, tuple(_leaves(values))
     forms = [_form(value) for value in values]
     if is_alone():
         return given[0] if len(given) == 1 else given
@@ -49,24 +50,24 @@ def all_reduce_sum(*values: Any) -> Any:
         tensors = [_to_tensor(value, form) for value, form in zip(values, forms, strict=True)]
         _all_reduce(tensors)
         sums = list(map(_like, values, forms, tensors))
-    found = tuple(map(_listed_as, given, sums))
+    found: tuple[Any, ...] = _rebuilt(given, iter(sums))
     return found[0] if len(found) == 1 else found
 
 
-def _without_lists(value: Any) -> Any:
-    """Numbers that a list or tuple holds, as one tensor. Raises TypeError where it holds something else."""
+def _leaves(value: Any) -> Iterator[Any]:
+    """What lists and tuples hold, each a value of its own."""
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _leaves(one)
+    else:
+        yield value
+
+
+def _rebuilt(value: Any, leaves: Iterator[Any]) -> Any:
     if not isinstance(value, list | tuple):
-        return value
-    try:
-        found = torch.tensor(value, device="cpu")
-        return found.double() if found.is_floating_point() else found
-    except (TypeError, ValueError, RuntimeError) as error:
-        what = f"not a {type(value).__name__} of others"
-        raise TypeError(f"all_reduce_sum adds numbers, tensors, numpy arrays and lists of numbers, {what}") from error
-
-
-def _listed_as(given: Any, found: Any) -> Any:
-    return type(given)(found.tolist()) if isinstance(given, list | tuple) else found
+        return next(leaves)
+    parts = [_rebuilt(one, leaves) for one in value]
+    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
 
 
 @collective
@@ -78,15 +79,15 @@ def all_reduce_mean(*values: Any) -> Any:
     """
     if is_alone():
         return values[0] if len(values) == 1 else values
-    given, values = values, tuple(map(_without_lists, values))
+    given, values = values, tuple(_leaves(values))
     if all(_is_single(value) for value in values):
         means = _means(values)
     else:
         totals = all_reduce_sum(*values)
-        means = [total / world_size() for total in (totals if len(values) > 1 else [totals])]
+        means = [total / world_size() for total in (totals if len(values) != 1 else [totals])]
     means = [_with_gradient(value, mean) for value, mean in zip(values, means, strict=True)]
-    means = list(map(_listed_as, given, means))
-    return means[0] if len(means) == 1 else tuple(means)
+    found: tuple[Any, ...] = _rebuilt(given, iter(means))
+    return found[0] if len(found) == 1 else found
 
 
 def _is_single(value: Any) -> bool:
@@ -155,7 +156,7 @@ def _sums(values: tuple[Any, ...], forms: list[_Form]) -> list[Any] | None:
     rows: list[tuple[float, ...]] = [
         (*sign, *(one or _NOTHING)) for sign, one in zip(signs, [None, *sent], strict=True)
     ]
-    rows += [(0.0,) * len(rows[0])] * (-len(values) % _ROOM)
+    rows += [(0.0,) * len(rows[0])] * (-max(len(values), 1) % _ROOM + (not values))
     table = torch.tensor(rows, dtype=torch.float64, device=communicator.home())
     communicator.all_reduce(table)
     found, ranks = table.tolist(), world_size()

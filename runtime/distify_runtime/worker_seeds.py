@@ -1,4 +1,4 @@
-"""The workers of a loader draw apart on each rank, whatever seeds a script gives them.
+"""The workers of a loader draw apart on each rank, of what a process has in common: torch, `random` and NumPy's streams.
 
 A `worker_init_fn` that seeds each worker by its number, or a loader whose `generator` has a seed of its own, gives the
 workers of all ranks the same random numbers: the samples of one batch would be augmented alike by rank.
@@ -24,7 +24,8 @@ def seed_workers_apart(worker_init_fn: Callable[[int], Any] | None = None) -> Ca
     """What is given to a DataLoader as `worker_init_fn`: the script's own, and then random numbers of the rank's own.
 
     Those of rank 0 stay as they are, so that a world of one is left alone; those of the others follow from what the
-    worker has been seeded with. Workers of a stream, of which all ranks read the same, are not seeded anew.
+    worker has been seeded with. Workers of a stream, of which all ranks read the same, are not seeded anew; nor are
+    generators of the script's own.
     """
     return worker_init_fn if is_alone() or rank() == 0 else _Apart(worker_init_fn, rank())
 

@@ -406,7 +406,6 @@ OF_TORCH = "def start(worker):\n    random.seed(torch.initial_seed() % 2**32)\n\
             "", ", worker_init_fn=lambda worker: random.seed(worker)",
             "worker_init_fn=rt.seed_workers_apart(lambda worker: random.seed(worker))",
         ),
-        ("", ", worker_init_fn=strange.start", "worker_init_fn=rt.seed_workers_apart(strange.start)"),
         ("", ", generator=torch.Generator().manual_seed(0)", "worker_init_fn=rt.seed_workers_apart()"),
     ],
 )  # fmt: skip
@@ -414,6 +413,29 @@ def test_workers_with_seeds_of_the_scripts_own(setup: str, more: str, seeded: st
     before = script(imports=f"{STRANGE}import random\n", setup=setup, loader=WORKERS.format(more=more))
     assert not links(before)
     assert seeded in " ".join(converted(before).split())
+
+
+OWN = "def start(worker):\n    global RNG\n    random.seed(worker)\n    RNG = {made}\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("setup", "started"),
+    [
+        (OWN.format(made="np.random.default_rng(worker)"), "start"),
+        (OWN.format(made="random.Random(worker)"), "start"),
+        (OWN.format(made="strange.generator(worker)"), "start"),
+        (OWN.format(made="np.random.default_rng(worker)").replace("    random.seed(worker)\n", ""), "start"),
+        ("def start(worker):\n    data.rng.seed(worker)\n\n\n", "start"),
+        ("", "strange.start"),
+    ],
+)
+def test_workers_with_generators_of_their_own_are_not_told_apart(setup: str, started: str) -> None:
+    """Only what a process has in common is seeded anew."""
+    loader = WORKERS.format(more=f", worker_init_fn={started}")
+    before = script(imports=f"{STRANGE}import random\nimport numpy as np\n", setup=setup, loader=loader)
+    [(line, message)] = links(before)
+    assert line == line_of(before, "loader = DataLoader")
+    assert "workers of all ranks the same seeds" in message
 
 
 def test_workers_of_a_stream_that_all_ranks_read_as_one() -> None:

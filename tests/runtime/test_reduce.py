@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import distify_runtime as rt
 import numpy as np
@@ -66,17 +66,28 @@ def test_a_rank_without_samples_joins_with_the_number_it_began_with() -> None:
         assert confusion.tolist() == [[3, 0], [0, 3]]
 
 
+class Pair(NamedTuple):
+    one: float
+    other: int
+
+
 def _lists() -> Any:
-    of_rank = [1.5 + rt.rank(), 2.0]
-    sums = rt.all_reduce_sum(of_rank, (rt.rank(), 3), [[1], [2 * rt.rank()]], 0.5)
-    return sums, rt.all_reduce_mean(of_rank), rt.all_reduce_mean([4, rt.rank()], 1.0)
+    of_rank = [0.1 + rt.rank(), 1e39]
+    sums = rt.all_reduce_sum(of_rank, (rt.rank(), 16777217, True), [[1], [2 * rt.rank()]], Pair(0.5, 3), [])
+    weight = torch.tensor(2.0, requires_grad=True)
+    [mean, _] = rt.all_reduce_mean([weight * (1 + rt.rank()), 0.1])
+    mean.backward()
+    without = rt.all_reduce_sum([0, 0] if rt.rank() else [0.5, 3])
+    return sums, rt.all_reduce_mean(of_rank), mean.item(), weight.grad.item(), without, rt.all_reduce_mean([0.1])
 
 
-def test_lists_of_numbers_stay_lists() -> None:
-    for found in on_ranks(_lists):
-        assert found == (([4.0, 4.0], (1, 6), [[2], [2]], 1.0), [2.0, 2.0], ([4.0, 0.5], 1.0))
+def test_lists_of_numbers_stay_lists_and_each_number_what_it_is() -> None:
+    for rank, found in enumerate(on_ranks(_lists)):
+        sums = ([0.1 + 1.1, 2e39], (1, 33554434, 2), [[2], [2]], Pair(1.0, 6), [])
+        assert found == (sums, [(0.1 + 1.1) / 2, 1e39], 3.0, 1.0 + rank, [0.5, 3], [0.1])
+        assert type(found[0][3]) is Pair
     assert rt.all_reduce_mean([1, 2]) == [1, 2]
-    with pytest.raises(TypeError, match="not a list of others"):
+    with pytest.raises(TypeError, match="not str"):
         rt.all_reduce_sum(["x"])
 
 

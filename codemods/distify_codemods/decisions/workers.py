@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Ref
 from distify_codemods.batches import Beginning
 from distify_codemods.decisions import streams
 from distify_codemods.decisions.base import Dealing, Decisions, Link, Sharding
 from distify_codemods.facts import Facts, Loader
+from distify_codemods.libraries import drawing, seeding
 from distify_codemods.objects import Function
 from distify_codemods.values import Value
 
@@ -28,12 +30,39 @@ def are_told_apart(decisions: Decisions, node: cst.Call) -> bool:
 
 
 def _told_apart(decisions: Decisions) -> set[cst.Call]:
-    """Where a training loader is made by arguments that are all seen. All ranks read a stream as one."""
+    """Where a training loader is made by arguments that are all seen. All ranks read a stream as one.
+
+    Where a worker is given generators of its own, or what is not seen, those of a process in common are not all.
+    """
     return {
         one.node for one in decisions.loaders
         if one.sharding is Sharding.TRAINING and not one.returned
         and one.dealing not in (Dealing.STREAM, Dealing.EXAMPLES) and not any(arg.star for arg in one.node.args)
+        and all(_seeds_streams(decisions.facts, loader.arguments.get("worker_init_fn", 10)) for loader in one.loaders)
     }  # fmt: skip
+
+
+def _seeds_streams(facts: Facts, started: Value | None) -> bool:
+    """Whether it is seen to do nothing but to seed what a process has in common."""
+    if started is None or started.is_none:
+        return True
+    found = [obj for obj in started.objs if isinstance(obj, Function) and obj.node is not None]
+    calls = ((obj, one) for obj in found for one in tree.walk(obj.node or cst.Pass()) if isinstance(one, cst.Call))
+    return 0 < len(found) == len(started.objs) and all(_is_of_streams(facts, *each) for each in calls)
+
+
+def _is_of_streams(facts: Facts, function: Function, call: cst.Call) -> bool:
+    """By the names of its module: it is called in another process."""
+    root, _, rest = (tree.dotted(call.func) or "").partition(".")
+    frame = facts.run.frames.get(function.module) if function.module is not None else None
+    held = frame.env.get(root) if frame is not None else None
+    if held is None:
+        return call.func.deep_equals(cst.Name(root)) and root in _BUILTINS
+    names = [f"{obj.name}.{rest}".rstrip(".") if isinstance(obj, Ref) else "" for obj in held.objs]
+    return bool(names) and all(seeding.is_seeding(name) or name.startswith(seeding.PLAIN) for name in names)
+
+
+_BUILTINS = frozenset({"int", "print", "len", "range", "hash", "abs", "min", "max"})
 
 
 def _alike(decisions: Decisions) -> Iterator[tuple[Loader, Link]]:
@@ -106,4 +135,8 @@ def _seeds_apart(started: Value) -> bool:
 def _is_of_torch(function: cst.FunctionDef | cst.Lambda) -> bool:
     names = [tree.dotted(node.func) or "" for node in tree.walk(function) if isinstance(node, cst.Call)]
     last = {name.rsplit(".", 1)[-1] for name in names}
-    return bool(last & {"initial_seed", "get_worker_info"}) or not any("seed" in name.lower() for name in last)
+    seeds = any("seed" in name.lower() or name in _GENERATORS for name in last)
+    return bool(last & {"initial_seed", "get_worker_info"}) or not seeds
+
+
+_GENERATORS = frozenset(name.rpartition(".")[2] for name in ("torch.Generator", *drawing.OWN_STATE))

@@ -31,9 +31,10 @@ def known(machine: Machine, over: Value, loop: cst.CSTNode) -> tuple[Value, ...]
 
 def _sets_by_name(loop: cst.For) -> bool:
     """`for name, value in vars(args).items(): setattr(self, name, value)`, and little else."""
-    calls = (one for one in tree.walk(loop.body) if isinstance(one, cst.Call))
-    names = {(tree.dotted(call.func) or "").rpartition(".")[2] for call in calls}
-    return len(loop.body.body) <= MOST_LINES and bool(names & python.SETTERS)
+    inside = list(tree.walk(loop.body))
+    names = {(tree.dotted(one.func) or "").rpartition(".")[2] for one in inside if isinstance(one, cst.Call)}
+    plain = len(loop.body.body) <= MOST_LINES and not any(isinstance(one, (cst.For, cst.While)) for one in inside)
+    return plain and bool(names & python.SETTERS)
 
 
 def items_of(machine: Machine, over: Value, place: cst.CSTNode) -> tuple[Value, ...] | None:

@@ -18,6 +18,8 @@ _SEEDING_ALL = {
     "accelerate": ("set_seed",),
     **dict.fromkeys(("torch_geometric", "pytorch_lightning", "lightning", "lightning_fabric"), ("seed_everything",)),
 }
+#: What a worker may ask for, to make its seed of.
+PLAIN = ("torch.initial_seed", "torch.utils.data.get_worker_info", "math.", "time.time", "os.getpid")
 
 
 def is_seeding(name: str) -> bool:
