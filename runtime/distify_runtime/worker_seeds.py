@@ -1,4 +1,4 @@
-"""The workers of a loader draw apart on each rank, of what a process has in common: torch, `random` and NumPy's streams.
+"""The workers of a loader draw apart on each rank, of the streams of torch, `random` and NumPy.
 
 A `worker_init_fn` that seeds each worker by its number, or a loader whose `generator` has a seed of its own, gives the
 workers of all ranks the same random numbers: the samples of one batch would be augmented alike by rank.

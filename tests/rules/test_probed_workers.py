@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Strategy
 
 from tests.rules.scripts import conversion_of
 
@@ -38,12 +39,16 @@ for epoch in range(2):
         loss.backward()
         optimizer.step()
 """
-LINK = "the workers of the training loader are started here"
+#: They are seeded apart where the loader is made; where its arguments are not all seen, its passes are shared.
+LINK, APART = "the workers of the training loader are started here", "worker_init_fn=rt.seed_workers_apart()"
 
 
 def goes_on(probe: str, more: str = "", over: str = "loader") -> bool:
     script = SCRIPT.replace("<probe>", probe).replace("<more>", more).replace("<over>", over)
-    return any(LINK in one.message for one in conversion_of(script, strategy="auto").findings)
+    conversion = conversion_of(script, strategy="auto")
+    said = any(LINK in one.message for one in conversion.findings)
+    assert said is (conversion.strategy is Strategy.SHARED)
+    return said or APART in conversion.files[0].after.decode()
 
 
 @pytest.mark.parametrize(

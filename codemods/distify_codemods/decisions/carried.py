@@ -11,8 +11,10 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.decisions.log_records import shown_records
 from distify_codemods.decisions.names import bound_by, read_after
 from distify_codemods.decisions.training_sums import training_sums
+from distify_codemods.events import Kind
 from distify_codemods.facts import BatchLoop, Facts
 from distify_codemods.scale import Scale
 
@@ -26,15 +28,18 @@ def carried(facts: Facts) -> Iterator[tuple[BatchLoop, _Update, frozenset[cst.CS
         reduced = {*sums.names, *sums.means} if sums is not None else set()
         for name in sorted(bound_by(loop.node.body) - reduced):
             updates = _updates(loop, name)
-            if updates and (read_after(loop, {name}) or _is_read_bent(facts, loop, name, updates)):
+            if updates and (read_after(loop, {name}) or _is_shown_bent(facts, loop, name, updates)):
                 yield from ((loop, update, _reads(update, name)) for update in updates)
 
 
-def _is_read_bent(facts: Facts, loop: BatchLoop, name: str, updates: list[_Update]) -> bool:
-    """Whether the loop reads, elsewhere than where it is set, what is no mean or sum: a least loss so far, say."""
+def _is_shown_bent(facts: Facts, loop: BatchLoop, name: str, updates: list[_Update]) -> bool:
+    """Whether the loop shows what is no mean or sum, and is not set anew in each turn: a least loss so far, say."""
+    if isinstance(loop.node, cst.For) and name in tree.target_names(loop.node.target):
+        return False
+    shows = [event for event in (*facts.of_kind(Kind.PRINT), *shown_records(facts)) if event.inside(loop.event)]
     asked = [one for update in updates if isinstance(update, cst.Assign) for one in _asking(loop, update, {name})]
-    inside = {node for one in (*updates, *(branch.test for branch in asked)) for node in tree.walk(one)}
-    values = [facts.value(one) for one in loop.module.flow(loop.node).reads(loop.node.body, name) if one not in inside]
+    shown = [one for event in shows for one in tree.walk(event.node) if isinstance(one, cst.Name) and one.value == name]
+    values = [facts.value(one) for one in shown]
     return any(facts.shares_of_training(one) and (asked or one.scale not in _ADDS_UP) for one in values)
 
 
