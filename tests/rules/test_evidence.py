@@ -462,7 +462,13 @@ def test_workers_that_are_started_before_the_training_loop() -> None:
 
 @pytest.mark.parametrize(
     ("setup", "more"),
-    [("", ""), (OF_TORCH, ", worker_init_fn=start"), ("", ", worker_init_fn=None"), ("", ", generator=None")],
+    [
+        ("", ""),
+        (OF_TORCH, ", worker_init_fn=start"),
+        ("", ", worker_init_fn=None"),
+        ("", ", generator=None"),
+        ("", ", worker_init_fn=random.seed()"),
+    ],
 )
 def test_workers_with_seeds_of_torch(setup: str, more: str) -> None:
     before = script(imports=f"{IMPORTS}import random\n", setup=setup, loader=WORKERS.format(more=more))

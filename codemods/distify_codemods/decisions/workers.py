@@ -13,7 +13,7 @@ from distify_codemods.decisions import streams
 from distify_codemods.decisions.base import Dealing, Decisions, Link, Sharding
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.libraries import drawing, seeding
-from distify_codemods.objects import Function
+from distify_codemods.objects import External, Function
 from distify_codemods.values import Value
 
 
@@ -44,11 +44,21 @@ def _told_apart(decisions: Decisions) -> set[cst.Call]:
 
 def _seeds_streams(facts: Facts, started: Value | None) -> bool:
     """Whether it is seen to do nothing but to seed what a process has in common."""
+    if _is_nothing(started):
+        return True
+    objs = started.objs if started is not None else ()
+    found = [obj for obj in objs if isinstance(obj, Function) and obj.node is not None]
+    calls = ((obj, one) for obj in found for one in tree.walk(obj.node or cst.Pass()) if isinstance(one, cst.Call))
+    return 0 < len(found) == len(objs) and all(_is_of_streams(facts, *each) for each in calls)
+
+
+def _is_nothing(started: Value | None) -> bool:
+    """`worker_init_fn=None`, also as what seeds a stream returns it: `worker_init_fn=np.random.seed()`."""
     if started is None or started.is_none:
         return True
-    found = [obj for obj in started.objs if isinstance(obj, Function) and obj.node is not None]
-    calls = ((obj, one) for obj in found for one in tree.walk(obj.node or cst.Pass()) if isinstance(one, cst.Call))
-    return 0 < len(found) == len(started.objs) and all(_is_of_streams(facts, *each) for each in calls)
+    return bool(started.objs) and all(
+        isinstance(obj, External) and seeding.is_seeding(obj.name) for obj in started.objs
+    )
 
 
 def _is_of_streams(facts: Facts, function: Function, call: cst.Call) -> bool:
@@ -70,7 +80,7 @@ def _alike(decisions: Decisions) -> Iterator[tuple[Loader, Link]]:
     trained = [loader for loader in facts.loaders if loader.obj in facts.training_loaders and _has_workers(loader)]
     for loader in trained:
         started = loader.arguments.get("worker_init_fn", 10)
-        if started is not None and not started.is_none and not _seeds_apart(started):
+        if started is not None and not _is_nothing(started) and not _seeds_apart(started):
             yield loader, Link(
                 loader.made.module, loader.made.node,
                 "its `worker_init_fn` may give the workers of all ranks the same seeds, and so the same augmentation",

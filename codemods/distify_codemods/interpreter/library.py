@@ -50,6 +50,7 @@ from distify_codemods.libraries import (
     parallel,
     progress,
     python,
+    seeding,
     settings,
     spelling,
     standard,
@@ -100,7 +101,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     elif name in torch_data.LOADERS:
         machine.batch_sizes.add_all(size_objs(arguments.get("batch_size", 1) or NOTHING))
         value = external(machine, name, arguments, node)
-    elif name in torch_optim.MODES or name in drawing.GENERATORS or _is_class(name):
+    elif name in torch_optim.MODES or name in drawing.GENERATORS or seeding.is_seeding(name) or _is_class(name):
         value = external(machine, name, arguments, node)
     elif torch_tensors.computes(name):
         value = tensor_functions.function(machine, name, arguments, node)
