@@ -18,7 +18,7 @@ from distify_codemods.control_flow import EVERY, Graph, Point, Scope
 
 Loop = cst.For | cst.While
 #: What may evaluate a part of it and no other, or catch an error in it.
-_PERHAPS = (cst.Try, cst.TryStar, cst.With, cst.IfExp, cst.BooleanOperation, cst.Comparison, cst.BaseComp, cst.Assert)
+_PERHAPS = (*tree.PERHAPS, cst.Try, cst.TryStar, cst.With, cst.Comparison, cst.Assert)
 _Reads = defaultdict[str, list[cst.Name]]
 _Bindings = defaultdict[str, list[cst.CSTNode]]
 

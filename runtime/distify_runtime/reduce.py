@@ -156,7 +156,7 @@ def _sums(values: tuple[Any, ...], forms: list[_Form]) -> list[Any] | None:
     rows: list[tuple[float, ...]] = [
         (*sign, *(one or _NOTHING)) for sign, one in zip(signs, [None, *sent], strict=True)
     ]
-    rows += [(0.0,) * len(rows[0])] * (-max(len(values), 1) % _ROOM + (not values))
+    rows += [(0.0,) * len(rows[0])] * (-len(values) % _ROOM if values else _ROOM)
     table = torch.tensor(rows, dtype=torch.float64, device=communicator.home())
     communicator.all_reduce(table)
     found, ranks = table.tolist(), world_size()

@@ -48,7 +48,7 @@ class _Micro:
 
 
 def waits(facts: Facts) -> bool:
-    """Whether a step of an optimizer in training is seen to wait for the gradients of several backward passes."""
+    """Whether a step of an optimizer in training may wait for the gradients of several backward passes."""
     passes = [event for event in facts.backwards if facts.in_training(event)]
     steps = [event for event in facts.steps if facts.in_training(event)]
     return any(step.here.conditions() - one.here.conditions() for step in steps for one in passes)

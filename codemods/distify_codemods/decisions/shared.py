@@ -89,7 +89,7 @@ def _how(facts: Facts) -> str:
     """`--scale linear` makes the batches of training loaders larger, if there are any."""
     larger = "by a DataLoader with a larger batch size, or `torch.stack`"
     if waits(facts):
-        larger += ", and add up the gradients of as many times fewer passes, which is the same step"
+        larger += " (where a step adds up the gradients of several passes, of as many times fewer)"
     alone = any(one.obj in facts.training_loaders and of_one_sample(facts, one) for one in facts.loaders)
     grows = ", or with --scale linear, if the loop is written for more than one sample in a batch"
     return larger + (grows if alone else "")

@@ -23,8 +23,9 @@ _FEW, _RANKS = 8, 4
 #: As many devices as one machine often has: a batch with fewer samples has none for some of them.
 _MOST_RANKS = 8
 _LARGER, _LINEAR = "make it at least as large as there are ranks", "or convert with --scale linear"
-#: It takes the same steps, but for BatchNorm: each still sees as many samples.
-_FEWER = " and let each step add up the gradients of as many times fewer passes, which is the same step"
+_FEWER = (
+    " (where a step adds up the gradients of several passes, as many times fewer passes are the same but for BatchNorm)"
+)
 #: What is written for batches of one sample may leave out all others: `batch[0]`, `squeeze(0)`.
 _WRITTEN_FOR_ONE = "if the loop is written for more than one sample in a batch"
 
