@@ -149,4 +149,4 @@ def _is_of_torch(function: cst.FunctionDef | cst.Lambda) -> bool:
     return bool(last & {"initial_seed", "get_worker_info"}) or not seeds
 
 
-_GENERATORS = frozenset(name.rpartition(".")[2] for name in ("torch.Generator", *drawing.OWN_STATE))
+_GENERATORS = frozenset(name.rpartition(".")[2] for name in drawing.EVERY_GENERATOR)

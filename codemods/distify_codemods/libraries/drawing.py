@@ -33,7 +33,7 @@ UNSEEDED = frozenset(
 )
 OWN_STATE = UNSEEDED | {"numpy.random.Generator"}
 #: As they are when a data set holds them, however they were made; and what gives one a seed.
-_GENERATORS = ("torch.Generator", *OWN_STATE)
+EVERY_GENERATOR = ("torch.Generator", *OWN_STATE)
 SEEDING_METHODS = frozenset({"manual_seed", "seed", "set_state", "setstate"})
 #: Arguments by which a function is told a stream, or a seed, of its own.
 OWN_STREAM = frozenset({"generator", "random_state", "seed", "rng"})
@@ -141,7 +141,7 @@ def draws_numbers(name: str) -> bool:
 
 def is_a_generator(name: str) -> bool:
     """Whether something that a library's call of this name gave has a stream of its own: `default_rng(0)`."""
-    return name.startswith(_GENERATORS)
+    return name.startswith(EVERY_GENERATOR)
 
 
 def is_drawing_method(name: str) -> bool:
