@@ -330,6 +330,17 @@ def test_no_wrap_around_what_is_first_moved_later(parts: dict[str, str]) -> None
     assert "rt.all_reduce_gradients(" in after
 
 
+@pytest.mark.parametrize("lines", ["", "        if self.model is None:\n            self.build()\n"])
+def test_no_wrap_in_a_method_that_some_runs_do_not_call(lines: str) -> None:
+    """Only those that resume, say: the ranks of the others would train apart."""
+    load = f"    def load(self):\n{lines}        self.model = self.model.cpu()\n\n"
+    trainer = TRAINER.format(made="self.build()").replace('        self.model.to("cuda")\n', "")
+    trainer = trainer.replace("    def step", f"{load}    def step")
+    after = converted(script(model=f"{trainer}if len(data) > 9:\n    trainer.load()\n", optimizer="", loop=STEPS))
+    assert f"{load}    def step" in after
+    assert "rt.all_reduce_gradients(" in after
+
+
 def test_what_has_been_moved_before_may_be_moved_again() -> None:
     train = f'def train(model, optimizer):\n    model.to("cuda")\n{LOOP.partition(chr(10))[2]}\n\n'
     before = script(

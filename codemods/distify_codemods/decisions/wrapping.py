@@ -56,8 +56,15 @@ def where_it_is_kept(facts: Facts, model: Obj, forward: Event, touching: list[Ev
         why, target = "its forward pass is called in the training loop", tree.code_of(event.node)
         lines = (behind_all(facts, event, touching, forward), _last_beside(event, touching))
         for line in dict.fromkeys(lines):
-            if line is not None:
+            if line is not None and _is_passed(event, line, touching[0], forward):
                 yield Wrap(target, event.module, line, True, (model,), sync, why, event.node)
+
+
+def _is_passed(store: Event, line: cst.CSTNode, made: Event, forward: Event) -> bool:
+    """Whether each run comes by this line that makes the model, or trains it: `load` may be called for some only."""
+    around = {line, *store.module.enclosing(line)}
+    tests = {one for one in store.here.conditions() if one[2] != store.here.frame.context or one[0] in around}
+    return tests <= made.here.conditions() | forward.here.conditions()
 
 
 def _is_named_after_training(frame: Frame, name: str, model: Obj, forward: Event) -> bool:
