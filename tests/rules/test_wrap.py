@@ -341,6 +341,15 @@ def test_no_wrap_in_a_method_that_some_runs_do_not_call(lines: str) -> None:
     assert "rt.all_reduce_gradients(" in after
 
 
+def test_no_wrap_behind_what_ends_a_method() -> None:
+    load = "    def load(self):\n        if not data:\n            return\n        self.model = self.model.cpu()\n\n"
+    trainer = TRAINER.format(made="self.build()").replace('        self.model.to("cuda")\n', "")
+    trainer = trainer.replace("    def step", f"{load}    def step")
+    after = converted(script(model=f"{trainer}trainer.load()\n", optimizer="", loop=STEPS))
+    assert f"{load}    def step" in after
+    assert "rt.all_reduce_gradients(" in after
+
+
 def test_what_has_been_moved_before_may_be_moved_again() -> None:
     train = f'def train(model, optimizer):\n    model.to("cuda")\n{LOOP.partition(chr(10))[2]}\n\n'
     before = script(

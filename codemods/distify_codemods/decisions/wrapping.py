@@ -56,15 +56,20 @@ def where_it_is_kept(facts: Facts, model: Obj, forward: Event, touching: list[Ev
         why, target = "its forward pass is called in the training loop", tree.code_of(event.node)
         lines = (behind_all(facts, event, touching, forward), _last_beside(event, touching))
         for line in dict.fromkeys(lines):
-            if line is not None and _is_passed(event, line, touching[0], forward):
+            if line is not None and _is_passed(facts, event, line, touching, forward):
                 yield Wrap(target, event.module, line, True, (model,), sync, why, event.node)
 
 
-def _is_passed(store: Event, line: cst.CSTNode, made: Event, forward: Event) -> bool:
-    """Whether each run comes by this line that makes the model, or trains it: `load` may be called for some only."""
-    around = {line, *store.module.enclosing(line)}
+def _is_passed(facts: Facts, store: Event, line: cst.CSTNode, touching: list[Event], forward: Event) -> bool:
+    """Whether each run comes by this line that makes the model and trains it: `load` may be called for some only, or
+    end before it where there is no file."""
+    made, around = touching[0], {line, *store.module.enclosing(line)}
     tests = {one for one in store.here.conditions() if one[2] != store.here.frame.context or one[0] in around}
-    return tests <= made.here.conditions() | forward.here.conditions()
+    done = [store, *(event for event in touching if line in path(event, store.here.frame))]
+    beside = {here.frame for here in store.here.up()} - {here.frame for here in forward.here.up()}
+    leaving = (event for event in facts.of_kind(Kind.LEAVE) if event.here.frame in beside and event.name != "raise")
+    may_leave = any(made.before(event) and event.before(done[-1]) for event in leaving)
+    return not may_leave and tests <= made.here.conditions() | forward.here.conditions()
 
 
 def _is_named_after_training(frame: Frame, name: str, model: Obj, forward: Event) -> bool:
