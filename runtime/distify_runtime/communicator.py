@@ -104,14 +104,22 @@ class TorchCommunicator(Communicator):
 
     def __init__(self) -> None:
         self._groups: dict[str, dist.ProcessGroup] = {}
+        self._place = 0, 0, 0  # of a group, by its identity: the rank, and how many there are
 
     @property
     def rank(self) -> int:
-        return dist.get_rank()
+        return self._found()[1]
 
     @property
     def world_size(self) -> int:
-        return dist.get_world_size()
+        return self._found()[2]
+
+    def _found(self) -> tuple[int, int, int]:
+        """Asked of torch once for a group: it takes its time, and a shared pass asks again and again."""
+        group = id(dist.GroupMember.WORLD)
+        if self._place[0] != group:
+            self._place = group, dist.get_rank(), dist.get_world_size()
+        return self._place
 
     def all_reduce(self, tensor: Tensor, op: Op, purpose: str) -> None:
         dist.all_reduce(tensor, self._OPS[op], group=self.open_purpose(purpose))
@@ -160,6 +168,7 @@ class TorchCommunicator(Communicator):
 
     def close(self) -> None:
         self._groups.clear()
+        self._place = 0, 0, 0
         dist.destroy_process_group()
 
 

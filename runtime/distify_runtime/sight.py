@@ -8,6 +8,7 @@ the runtime alone does.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -63,7 +64,16 @@ def in_sight() -> Iterator[None]:
 
 def seeing(function: Callable[P, T]) -> Callable[P, T]:
     """A function of the runtime's, which sees the group."""
-    return in_sight()(function)
+
+    @functools.wraps(function)
+    def sees(*args: P.args, **kwargs: P.kwargs) -> T:  # without `in_sight`: called many times in a step
+        token = _ours.set(True)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _ours.reset(token)
+
+    return sees
 
 
 def seeing_all(kind: type[T]) -> type[T]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from operator import is_
 from typing import Any
 
 from torch import Tensor, nn
@@ -43,6 +44,8 @@ class Watched:
 
     def _changed(self) -> Iterator[tuple[dict[str, Any], dict[str, Any], str, list[Tensor]]]:
         for attributes, before in self._before:
+            if len(attributes) == len(before) and all(map(is_, attributes.values(), before.values())):
+                continue  # as most are, in each pass
             for name, value in attributes.items():
                 if before.get(name) is value or name in _OF_TORCH or isinstance(value, int | float):
                     continue

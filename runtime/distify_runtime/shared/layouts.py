@@ -45,6 +45,8 @@ class Rows(Layout):
 
     def take(self, whole: Tensor, rank: int) -> Tensor:
         inner = whole.shape[self.dim] // max(self.outer * sum(self.counts), 1)
+        if self.outer == 1:
+            return whole.narrow(self.dim, sum(self.counts[:rank]) * inner, self.counts[rank] * inner)
         unfolded = _unfolded(whole, self.dim, self.outer)
         begin = sum(self.counts[:rank]) * inner
         return unfolded.narrow(self.dim + 1, begin, self.counts[rank] * inner).flatten(self.dim, self.dim + 1)

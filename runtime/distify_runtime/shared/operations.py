@@ -32,12 +32,14 @@ Maybe = Tensor | None
 _LAST_BIT = 62  # of the flags that a message carries
 
 
-def split(tag: Tag, layouts: Sequence[Layout], whole: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Maybe]:
-    """This rank's parts of the tensors, and an anchor where gradients flow back."""
+def split(
+    tag: Tag, layouts: Sequence[Layout], whole: Sequence[Tensor], anchored: bool = True
+) -> tuple[tuple[Tensor, ...], Maybe]:
+    """This rank's parts of the tensors, and, if it is to be, an anchor where gradients flow back."""
     if not torch.is_grad_enabled() or not any(one.requires_grad for one in whole):
         return tuple(_own(layout, one).clone() for layout, one in zip(layouts, whole, strict=True)), None
-    *parts, anchor = _split(tag, layouts, True, *whole)
-    return tuple(parts), anchor
+    parts = _split(tag, layouts, anchored, *whole)
+    return (parts[:-1], parts[-1]) if anchored else (parts, None)
 
 
 def gather(
@@ -168,7 +170,7 @@ class _Gather(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Maybe) -> tuple[Maybe, ...]:
         there = [index for index, one in enumerate(gradients) if one is not None]
         layouts = [ctx.layouts[index] for index in there]
-        parts = _split(ctx.tag, layouts, False, *[gradients[index] for index in there]) if there else ()
+        parts, _ = split(ctx.tag, layouts, [one for one in gradients if one is not None], anchored=False)
         found: list[Maybe] = [None] * len(gradients)
         for index, part in zip(there, parts, strict=True):
             found[index] = part
@@ -197,7 +199,8 @@ class _Copy(torch.autograd.Function):
         mine = [gradients[index] for index in wanted]
         dense = [ctx.forms[index].filled(gradient) for index, gradient in zip(wanted, mine, strict=True)]
         kinds = [Kind(gradient is not None, _is_of_rows(gradient)) for gradient in mine]
-        sums = _of_rows(ctx.copied, _sum_all(ctx.copied, kinds, *dense), mine) if mine else []
+        sum_all = _sum_all if torch.is_grad_enabled() else _summed
+        sums = _of_rows(ctx.copied, sum_all(ctx.copied, kinds, *dense), mine) if mine else []
         found: list[Maybe] = [None] * len(ctx.forms)
         for index, total, kind in zip(wanted, sums, ctx.copied.kinds, strict=True):
             found[index] = total if kind.is_there else None
@@ -230,6 +233,11 @@ def _of_rows(copied: Copied, sums: Sequence[Tensor], mine: Sequence[Maybe]) -> l
     return found
 
 
+def _summed(copied: Copied, kinds: list[Kind], *terms: Tensor) -> tuple[Tensor, ...]:
+    sums, copied.kinds = sum_in_buckets(copied.tag, terms, kinds)
+    return tuple(sums)
+
+
 class _SumAll(torch.autograd.Function):
     """The sums over the ranks of what each has of a copy. They are alike on all ranks: backward is a copy again."""
 
@@ -237,8 +245,7 @@ class _SumAll(torch.autograd.Function):
     def forward(ctx: Any, copied: Copied, kinds: list[Kind], *terms: Tensor) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
         ctx.copied = copied
-        sums, copied.kinds = sum_in_buckets(copied.tag, terms, kinds)
-        return tuple(sums)
+        return _summed(copied, kinds, *terms)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Maybe) -> tuple[Maybe, ...]:

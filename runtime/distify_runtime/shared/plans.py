@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -119,7 +120,7 @@ class Call:
         few = len(set(counts)) if min(counts) == 1 else 0
         return few, tuple(tuple(size == 1 for size in shape) for shape in self.sizes)
 
-    @property
+    @cached_property
     def form_hash(self) -> int:
         """The same on all ranks, whatever their hash seed."""
         text = repr(self.form).encode()

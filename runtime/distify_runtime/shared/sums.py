@@ -41,7 +41,7 @@ def sum_in_buckets(tag: Tag, terms: Sequence[Tensor], kinds: Sequence[Kind]) -> 
     for bucket in _buckets(terms):
         dtype = torch.promote_types(terms[bucket[0]].dtype, torch.float32)
         head = torch.tensor([] if started or told else held, dtype=dtype, device=terms[bucket[0]].device)
-        flat = torch.cat([head, *(terms[index].to(dtype).reshape(-1) for index in bucket)])
+        flat = torch.cat([head, *(terms[index].reshape(-1) for index in bucket)]).to(dtype)
         started.append((bucket, head.numel(), flat, communicator.start_all_reduce(flat)))
     sums: list[Tensor] = list(terms)
     if told:
@@ -51,9 +51,9 @@ def sum_in_buckets(tag: Tag, terms: Sequence[Tensor], kinds: Sequence[Kind]) -> 
         with costs.of_meeting(costs.SUMS):
             _wait(tag, pending)
         counts = counts or (flat.real if flat.is_complex() else flat)[:before].tolist()
-        pieces = torch.split(flat[before:], [terms[index].numel() for index in bucket])
+        _, *pieces = torch.split(flat, [before, *(terms[index].numel() for index in bucket)])
         for index, piece in zip(bucket, pieces, strict=True):
-            sums[index] = piece.view(terms[index].shape).to(terms[index].dtype)
+            sums[index] = piece.to(terms[index].dtype).view(terms[index].shape)
     _check_marks(tag, mark, counts[:_MARKS])
     there, sparse = counts[_MARKS::2], counts[_MARKS + 1 :: 2]
     return sums, [Kind(count > 0, 0 < other == count) for count, other in zip(there, sparse, strict=True)]
