@@ -108,6 +108,9 @@ def test_folders_that_may_be_there(before: str, after: str) -> None:
     [
         ('os.makedirs("out")\n', 'rt.call_on_main_process(os.makedirs, "out")\n'),
         ('os.makedirs("out", exist_ok=False)\n', 'rt.call_on_main_process(os.makedirs, "out", exist_ok=False)\n'),
+        ('if os.path.exists("out"):\n    os.sync()\nos.makedirs("out")\n',  # which ends it
+         'if os.path.exists("out"):\n    os.sync()\n'
+         'rt.call_on_main_process(os.makedirs, "out")\n'),
         ("from os import makedirs as make\nmake('out', 0o777, False)\n",
          "from os import makedirs as make\nrt.call_on_main_process(make, 'out', 0o777, False)\n"),
         ('from pathlib import Path\nPath("out").mkdir(parents=True)\n',

@@ -10,7 +10,7 @@ from distify_codemods.decisions.outside import is_used
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import is_writing_method
 from distify_codemods.interpreter import files
-from distify_codemods.libraries import effects
+from distify_codemods.libraries import effects, paths
 from distify_codemods.libraries.outside import is_command
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Method, Setting
@@ -180,13 +180,18 @@ def _may_be_there(context: Context, event: Event, exist_ok: Value | None) -> boo
     """Whether the script goes on where the folder is there already: it asks before, or passes over what fails.
 
     Who asks may be the caller: ranks might part by what each sees. Who writes `exist_ok=False` does not ask elsewhere.
+    What comes in any case hangs on a question only where that ends something before, or has the folder removed.
     """
     around = event.module.enclosing(event.node)
     function = next((number for number, one in enumerate(around) if isinstance(one, cst.FunctionDef)), len(around))
     passed = any(isinstance(one, cst.Try) and _passes_over(one, event.node) for one in around[:function])
     told = exist_ok is not None and exist_ok.constant() is False
     asked = around[:1] and [one.test for one in around[:function] if isinstance(one, (cst.If, cst.While))]
-    within = asked if told else [module.tree for module in context.facts.run.frames]
+    removed = [one for one in context.facts.calls(*paths.REMOVALS) if len(one.here.conditions()) == 1]
+    settled = [one for one in (*removed, *context.facts.of_kind(Kind.LEAVE)) if one.before(event)]
+    tests = [here.node.test for one in settled for here in one.here.up() if isinstance(here.node, cst.If)]
+    elsewhere = [module.tree for module in context.facts.run.frames] if event.here.conditions() else tests
+    within = asked if told else elsewhere
     return passed or any(_asks(node) for one in within for node in tree.walk(one))
 
 
