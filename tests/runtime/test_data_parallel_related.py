@@ -1,4 +1,4 @@
-"""A model that asks for gradients of one of its arguments, which another one was made of: it is computed whole."""
+"""Gradients that a script asks of one argument, or output, of a model by another that it was made of."""
 
 from __future__ import annotations
 
@@ -48,5 +48,52 @@ def test_it_follows_one_process(apart: bool) -> None:
     """`apart`: where neither was made of the other, the whole call knows of no gradient either."""
     ((losses, weights),) = on_ranks(_trained, apart, ranks=1)
     for found, trained in on_ranks(_trained, apart):
+        assert found == pytest.approx(losses, abs=1e-12)
+        assert trained == pytest.approx(weights, abs=1e-12)
+
+
+class Field(nn.Module):
+    """A signed distance, and the points that it takes the gradient by: its own, or the features behind them."""
+
+    def __init__(self, hidden: bool) -> None:
+        super().__init__()
+        self.first, self.last, self.hidden = nn.Linear(3, 8).double(), nn.Linear(8, 1).double(), hidden
+
+    def forward(self, points: Tensor) -> dict[str, Tensor]:
+        own = points.clone().detach().requires_grad_()
+        features = self.first(own).tanh()
+        return {"by": features if self.hidden else own, "distance": self.last(features)}
+
+
+def _fitted(hidden: bool, again: bool) -> Any:
+    torch.manual_seed(0)
+    model = Field(hidden)
+    rt.data_parallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for turn in range(3):
+        generator = torch.Generator().manual_seed(turn)
+        out = model(torch.randn(1 if hidden is False else 6, 9, 3, dtype=torch.float64, generator=generator))
+        by, distance = out["by"], out["distance"]
+        slope = torch.autograd.grad(distance, [by], torch.ones_like(distance), create_graph=True)[0]
+        assert slope.shape == by.shape
+        loss = distance.abs().mean() + (slope.norm(dim=-1) - 1).square().mean()
+        if again:  # also by what hangs on it outside of the model
+            (both,) = torch.autograd.grad(
+                (distance.square() + by.square().sum(-1, keepdim=True)).sum(), by, retain_graph=True
+            )
+            loss = loss + (both * slope).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, torch.cat([one.detach().flatten() for one in model.parameters()]).tolist()
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_the_gradient_of_one_output_by_another_that_it_was_made_of(hidden: bool, again: bool) -> None:
+    ((losses, weights),) = on_ranks(_fitted, hidden, again, ranks=1)
+    for found, trained in on_ranks(_fitted, hidden, again):
         assert found == pytest.approx(losses, abs=1e-12)
         assert trained == pytest.approx(weights, abs=1e-12)

@@ -286,6 +286,8 @@ def _gathered(region: Region, mine: list[Tensor], agreed: Agreed, reached: int) 
         whole = operations.gather(region.tag, layouts, parts, region.anchors, region.readings, reached)
     except Differ:
         raise Surprise("what was the same for all parts is another thing for each") from None
+    if torch.is_grad_enabled():
+        related.returned(region.tag, region.anchors, layouts, parts, whole)
     for (index, _, layout), one in zip(sent, whole, strict=True):
         mine[index] = mine[index] if isinstance(layout, Alike) else one
     return mine

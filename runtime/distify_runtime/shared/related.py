@@ -1,7 +1,9 @@
-"""Arguments of one call that follow from each other: `model(scores, hidden)`, of which `hidden` was made of `scores`.
+"""Arguments of one call that follow from each other: `model(scores, hidden)`, of which `hidden` was made of `scores`;
+and outputs that do: `return density, points`, of which the script asks for the gradient of the one by the other.
 
 A shared pass takes a part of each argument by itself, and what lies between them is outside of it. A model that asks
-for the gradient of one with respect to another would be told that there is none.
+for the gradient of one with respect to another would be told that there is none. What lies between outputs is inside,
+between this rank's parts of them: there the gradient is found, and put together as the outputs were.
 """
 
 from __future__ import annotations
@@ -9,11 +11,17 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
+from distify_runtime.shared import operations
 from distify_runtime.shared.graph import behind
+from distify_runtime.shared.layouts import Layout, Rows
+from distify_runtime.shared.messages import Tag, What
+from distify_runtime.shared.readings import Readings
 
 _given: Sequence[Tensor] = ()  # the call's own arguments
 _standing: Sequence[weakref.ref[Tensor]] = ()  # what stands for them now, one for each
@@ -41,15 +49,60 @@ def stand_for(tensors: Sequence[Tensor]) -> None:
     _standing = [weakref.ref(one) for one in tensors]
 
 
+@dataclass(frozen=True)
+class _Output:
+    """What a shared pass has returned, by this rank's part of it."""
+
+    part: Tensor
+    layout: Layout
+    beside: Sequence[Tensor]  # this rank's parts of all outputs
+    tag: Tag
+    anchors: Sequence[Tensor | None]
+
+    @property
+    def has_followers(self) -> bool:
+        """Whether another output was made of it, so that there is a way between them."""
+        return isinstance(self.layout, Rows) and any(_is_behind(self.part, other) for other in self.beside)
+
+    def gathered(self, gradient: Tensor) -> Tensor:
+        """A collective."""
+        tag = self.tag.of(What.GRADIENTS)
+        return operations.gather(tag, [self.layout], [gradient], self.anchors, Readings(), 0)[0]
+
+
+#: By the whole outputs that the script holds.
+_outputs: Any = WeakTensorKeyDictionary()
+
+
+def returned(
+    tag: Tag, anchors: Sequence[Tensor | None], layouts: Sequence[Layout], parts: Sequence[Tensor],
+    whole: Sequence[Tensor],
+) -> None:  # fmt: skip
+    """The outputs of a shared pass: this rank's parts, and what they were put together to."""
+    flowing = [one for one in parts if one.requires_grad]
+    if len(flowing) > 1:
+        for layout, part, one in zip(layouts, parts, whole, strict=True):
+            _outputs[one] = _Output(part, layout, flowing, tag, anchors)
+
+
 def gradients(original: Callable[..., Any], outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
     """Around torch.autograd.grad."""
     if isinstance(inputs, Iterator):  # `net.parameters()`, which is gone through once
         inputs = tuple(inputs)
-    for wanted in [inputs] if isinstance(inputs, Tensor) else inputs:
+    listed = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    for wanted in listed:
         for place, one in enumerate(_standing):
             if one() is wanted and any(_is_behind(_given[place], other) for other in _given):
                 raise Related("it asks for gradients of one of its arguments, which another of them was made of")
-    return original(outputs, inputs, *args, **kwargs)
+    known = [_outputs.get(one) if isinstance(one, Tensor) else None for one in listed]
+    inner = [one if one is not None and one.has_followers else None for one in known]
+    if not any(inner):
+        return original(outputs, inputs, *args, **kwargs)
+    asked = [one if output is None else output.part for one, output in zip(listed, inner, strict=True)]
+    found = original(outputs, asked, *args, **kwargs)
+    return tuple(
+        one if output is None or one is None else output.gathered(one) for one, output in zip(found, inner, strict=True)
+    )
 
 
 def _is_behind(one: Tensor, other: Tensor) -> bool:
