@@ -89,6 +89,8 @@ def test_others_are_said_to_be_computed_by_every_rank(model: str, inside: str) -
             LOOP.replace("loss.b", "scaler.scale(loss).b"),
         ),
         ("def eyes(x):\n    return x\n\n\nmodel = nn.Linear(4, 1)\n", STEP.format(inside="eyes")),
+        # perhaps another one, which no optimizer has
+        ("import sys\n\nmodel = nn.Linear(4, 1)\n", f"if sys.argv[9:]:\n    model = nn.Linear(4, 1)\n{LOOP}"),
     ],
 )
 def test_nothing_else_is(model: str, loop: str) -> None:

@@ -44,7 +44,8 @@ def called_in_steps(facts: Facts, trained: list[Called]) -> tuple[list[Called], 
     ]  # fmt: skip
     found = each_called(entries, owners)
     kept = [one for one in found if evaluates_for_good(facts, one.model, one.first, one.held)]
-    return kept, [_computed_whole(facts, one) for one in found if one not in kept]
+    told = (one for one in found if one not in kept and not any(core(obj) in known for obj in one.first.receiver.objs))
+    return kept, [_computed_whole(facts, one) for one in told]
 
 
 def _candidates(facts: Facts) -> list[Obj]:
