@@ -14,7 +14,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core, made_of, root
 from distify_codemods.interpreter import files
-from distify_codemods.libraries import effects, listings, outside, paths, torch_nn
+from distify_codemods.libraries import effects, listings, outside, paths, progress, torch_nn
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.naming import brief
 from distify_codemods.objects import (
@@ -350,6 +350,7 @@ def is_unknown(event: Event) -> bool:
     """Whether a call of a library is in no table, and the library is none that is known to leave files alone."""
     if event.kind is Kind.CALL:
         named = event.name.startswith("local.") or effects.is_named(event.name)
+        named = named or progress.writes_beside(event.name)  # to the screen
         return not named and not effects.is_known(event.name, event.name.rsplit(".", 1)[-1])
     if event.kind is Kind.METHOD and not _is_of_a_library(event.receiver, event.name):
         return False

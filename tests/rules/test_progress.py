@@ -158,6 +158,12 @@ def test_text_beside_the_bar() -> None:
     assert converted(before) == distributed(imports=BARS, after=after)
 
 
+def test_what_such_a_text_says_is_no_path() -> None:
+    """Whatever it is made of: it goes to the screen."""
+    before = script(imports=f"{BARS}import time\n", after='tqdm.write("%d epochs, %f s" % (3, time.time()))\n')
+    assert not [one for one in conversion_of(before).of(Level.ADVICE) if one.code == "OUT03"]
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
