@@ -180,7 +180,8 @@ def _may_be_there(context: Context, event: Event, exist_ok: Value | None) -> boo
     """Whether the script goes on where the folder is there already: it asks before, or passes over what fails.
 
     Who asks may be the caller: ranks might part by what each sees. Who writes `exist_ok=False` does not ask elsewhere.
-    What comes in any case hangs on a question only where that ends something before, or has the folder removed.
+    What comes in any case hangs on a question only where that ends something before, has the folder removed, or goes on
+    until there is none.
     """
     around = event.module.enclosing(event.node)
     function = next((number for number, one in enumerate(around) if isinstance(one, cst.FunctionDef)), len(around))
@@ -190,7 +191,9 @@ def _may_be_there(context: Context, event: Event, exist_ok: Value | None) -> boo
     removed = [one for one in context.facts.calls(*paths.REMOVALS) if len(one.here.conditions()) == 1]
     settled = [one for one in (*removed, *context.facts.of_kind(Kind.LEAVE)) if one.before(event)]
     tests = [here.node.test for one in settled for here in one.here.up() if isinstance(here.node, cst.If)]
-    elsewhere = [module.tree for module in context.facts.run.frames] if event.here.conditions() else tests
+    trees = [module.tree for module in context.facts.run.frames]
+    tests += [one.test for each in trees for one in tree.walk(each) if isinstance(one, cst.While)]
+    elsewhere = trees if event.here.conditions() else tests
     within = asked if told else elsewhere
     return passed or any(_asks(node) for one in within for node in tree.walk(one))
 
