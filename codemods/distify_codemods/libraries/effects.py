@@ -65,7 +65,7 @@ KNOWN = (
     "tarfile.", "multiprocessing.", "concurrent.",
     "torch.", "torchvision.", "torchtext.", "torchaudio.", "numpy.", "pandas.", "scipy.", "sklearn.", "matplotlib.",
     "mpl_toolkits.", "seaborn.", "PIL.", "cv2.", "tqdm.", "rich.", "click.", "typer.", "fire.", "termcolor.", "einops.",
-    "timm.", "configargparse.",
+    "timm.", "configargparse.", "librosa.",
     "absl.", "IPython.", "requests.", "h5py.", "joblib.", "skimage.", "imageio.", "omegaconf.", "hydra.",
 )  # fmt: skip
 #: Methods that put something into a file that is open: who opened it has seen to it.
