@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from traceback import FrameSummary
@@ -28,3 +29,23 @@ def test_a_stack_is_told_by_names_and_lines_and_holds_nothing_that_a_call_had() 
     text = frames.told(stack)
     assert f'test_pulse.py", line {line}, in _looked_at\n    return other.submit(pulse.stack).result(), ' in text
     assert text.index("in test_a_stack_is_told") < text.index("in _looked_at")
+
+
+def _over() -> weakref.ref[_Kept]:
+    kept = _Kept()
+    return weakref.ref(kept)
+
+
+def test_what_a_call_had_goes_with_it_however_often_it_is_looked_at() -> None:
+    pulse, done = Pulse(), threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            pulse.stack()
+
+    with ThreadPoolExecutor(1) as other:
+        looking = other.submit(look)
+        alive = sum(_over()() is not None for _ in range(200_000))
+        done.set()
+        looking.result()
+    assert alive == 0

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import faulthandler
-import os
+import gc
 import re
 import sys
-import tempfile
 import threading
 import time
-import traceback
-import weakref
-from typing import BinaryIO
+from traceback import FrameSummary
+from types import CodeType
 
 #: Of the time that passes; a thread that waits, even one that asks again and again, takes less.
 _LEAST_SHARE = 0.005
+_MOST_CALLS = 100
+_Call = tuple[CodeType, int | None]
 #: As `faulthandler` writes it.
 _CALL = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)')
 
@@ -24,15 +23,13 @@ class Pulse:
 
     def __init__(self) -> None:
         self._thread = threading.main_thread().ident or 0
-        self._dump = _file()
-        weakref.finalize(self, self._dump.close)
-        self._place = b""
+        self._place: list[_Call] = []
         self._computed = self._clock()
         self._since = self._last = time.monotonic()
 
-    def stack(self) -> list[traceback.FrameSummary]:
+    def stack(self) -> list[FrameSummary]:
         """Where it is, what is called last standing last; at most the hundred last calls."""
-        return calls_of(self._where().decode(errors="replace"))
+        return [FrameSummary(code.co_filename, line or 0, code.co_name) for code, line in reversed(self._where())]
 
     def still(self) -> float:
         """For how many seconds it has been where it is. To be asked every second or so."""
@@ -43,14 +40,26 @@ class Pulse:
         self._place, self._computed, self._last = place, computed, now
         return now - self._since
 
-    def _where(self) -> bytes:
-        """Its stack, as text: to hold on to its frames, if only for a moment, would keep alive what they have."""
-        self._dump.seek(0)
-        self._dump.truncate()
-        faulthandler.dump_traceback(self._dump, all_threads=True)
-        self._dump.seek(0)
-        stacks = self._dump.read().split(b"\n\n")
-        return next((one for one in stacks if f"{self._thread:x} ".encode() in one.partition(b"\n")[0]), b"")
+    def _where(self) -> list[_Call]:
+        """The calls that it is in, the last one first: of their frames nothing is held when another thread goes on, or
+        what they have would live longer, and end in this thread.
+
+        `faulthandler` would hold none, but goes through threads that torch's own, in C++, come and go by: it crashes.
+        """
+        found: list[_Call] = []
+        time.sleep(0)  # what comes is done before the interpreter asks for a turn of another thread
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            frame = sys._current_frames().get(self._thread)
+            while frame is not None and len(found) < _MOST_CALLS:
+                found.append((frame.f_code, frame.f_lineno))
+                frame = frame.f_back
+            del frame
+        finally:
+            if collects:
+                gc.enable()
+        return found
 
     def _clock(self) -> float:
         """Seconds that it has computed; where a system does not tell of one thread, all threads together."""
@@ -61,15 +70,8 @@ class Pulse:
             return 0.0
 
 
-def calls_of(stacks: str) -> list[traceback.FrameSummary]:
+def calls_of(stacks: str) -> list[FrameSummary]:
     """The last of the stacks that `faulthandler` has written, the main thread's: what is called last standing last."""
     last = re.split(r"^(?:Current thread|Thread) .*$", stacks, flags=re.MULTILINE)[-1]
     calls = map(_CALL.fullmatch, last.splitlines())
-    return [traceback.FrameSummary(call["file"], int(call["line"]), call["function"]) for call in calls if call][::-1]
-
-
-def _file() -> BinaryIO:
-    """In memory, where the system has such files: a full disk is not to look like a thread that waits."""
-    if sys.platform == "linux":
-        return os.fdopen(os.memfd_create("distify-pulse"), "w+b", buffering=0)
-    return tempfile.TemporaryFile(buffering=0)
+    return [FrameSummary(call["file"], int(call["line"]), call["function"]) for call in calls if call][::-1]
