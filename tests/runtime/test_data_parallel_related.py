@@ -97,3 +97,31 @@ def test_the_gradient_of_one_output_by_another_that_it_was_made_of(hidden: bool,
     for found, trained in on_ranks(_fitted, hidden, again):
         assert found == pytest.approx(losses, abs=1e-12)
         assert trained == pytest.approx(weights, abs=1e-12)
+
+
+def _looked_at(hidden: bool) -> Any:
+    torch.manual_seed(0)
+    model = Field(hidden)
+    rt.data_parallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    found: list[float] = []
+    for turn in range(2):
+        generator = torch.Generator().manual_seed(turn)
+        out = model(torch.randn(6, 9, 3, dtype=torch.float64, generator=generator))
+        by: Any = out["by"]
+        by.register_hook(lambda gradient: found.append(gradient.abs().sum().item()))
+        by.register_hook(lambda gradient: 2 * gradient)
+        by.retain_grad()
+        optimizer.zero_grad()
+        (out["distance"].square().mean() + by.square().sum()).backward()
+        optimizer.step()
+        found.append(by.grad.square().sum().item())
+    return found, torch.cat([one.detach().flatten() for one in model.parameters()]).tolist()
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_hooks_on_an_output_that_another_was_made_of(hidden: bool) -> None:
+    ((seen, weights),) = on_ranks(_looked_at, hidden, ranks=1)
+    for found, trained in on_ranks(_looked_at, hidden):
+        assert found == pytest.approx(seen, abs=1e-12)
+        assert trained == pytest.approx(weights, abs=1e-12)

@@ -18,6 +18,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import contained, core
 from distify_codemods.interpreter.frames import Frame
+from distify_codemods.interpreter.overlaid import is_called_for_sure
 from distify_codemods.libraries import python
 from distify_codemods.libraries.devices import is_setting
 from distify_codemods.libraries.torch_nn import BATCHNORMS, may_hold_batchnorm
@@ -64,12 +65,19 @@ def _is_passed(facts: Facts, store: Event, line: cst.CSTNode, touching: list[Eve
     """Whether each run comes by this line that makes the model and trains it: `load` may be called for some only, or
     end before it where there is no file."""
     made, around = touching[0], {line, *store.module.enclosing(line)}
-    tests = {one for one in store.here.conditions() if one[2] != store.here.frame.context or one[0] in around}
     done = [store, *(event for event in touching if line in path(event, store.here.frame))]
-    beside = {here.frame for here in store.here.up()} - {here.frame for here in forward.here.up()}
+    known = {here.frame for one in (made, forward) for here in one.here.up()}
+    outer = [here for here in store.here.up() if here.frame not in known]
+    tests = {one for one in store.here.conditions() if one[2] != store.here.frame.context or one[0] in around}
+    turns = {one.node for one in store.here.loops if one.frame is not store.here.frame or one.node in around}
+    beside = {here.frame for here in outer}
     leaving = (event for event in facts.of_kind(Kind.LEAVE) if event.here.frame in beside and event.name != "raise")
-    may_leave = any(made.before(event) and event.before(done[-1]) for event in leaving)
-    return not may_leave and tests <= made.here.conditions() | forward.here.conditions()
+    return (
+        tests <= made.here.conditions() | forward.here.conditions()
+        and turns <= made.turns | forward.turns
+        and all(map(is_called_for_sure, outer))
+        and not any(made.before(event) and event.before(done[-1]) for event in leaving)
+    )
 
 
 def _is_named_after_training(frame: Frame, name: str, model: Obj, forward: Event) -> bool:

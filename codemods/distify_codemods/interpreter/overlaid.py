@@ -51,12 +51,12 @@ def _is_certain(machine: Machine, holder: Obj, node: cst.CSTNode) -> bool:
         return False
     return all(
         (_arm(here) in decided or here.is_decided or not here.arm or isinstance(here.node, _CERTAIN))
-        and (id(here.frame.returned) in entered or (not here.frame.returned and _is_called(here)))
+        and (id(here.frame.returned) in entered or (not here.frame.returned and is_called_for_sure(here)))
         for here in machine.here.up()
     )
 
 
-def _is_called(here: Here) -> bool:
+def is_called_for_sure(here: Here) -> bool:
     """Whether the call of a function comes whenever its statement does."""
     if here.arm != CALLED or here.parent is None or not here.frame.context:
         return True

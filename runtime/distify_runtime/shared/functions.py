@@ -42,6 +42,8 @@ def patch() -> None:
     if hasattr(torch.jit._trace, "_check_trace"):
         wrap(torch.jit._trace, "_check_trace", region.a_trace_is_checked)
     wrap(torch.autograd, "grad", related.gradients)
+    wrap(Tensor, "register_hook", related.hooked)
+    wrap(Tensor, "retain_grad", related.retained)
     torch_checkpoint: Any = checkpoint
     torch_checkpoint._checkpoint_without_reentrant_generator = _WithoutReentrance
     torch_checkpoint.CheckpointFunction = _Reentrant

@@ -8,15 +8,17 @@ between this rank's parts of them: there the gradient is found, and put together
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from distify_runtime import communicator
 from distify_runtime.shared import operations
 from distify_runtime.shared.graph import behind
 from distify_runtime.shared.layouts import Layout, Rows
@@ -94,8 +96,7 @@ def gradients(original: Callable[..., Any], outputs: Any, inputs: Any, *args: An
         for place, one in enumerate(_standing):
             if one() is wanted and any(_is_behind(_given[place], other) for other in _given):
                 raise Related("it asks for gradients of one of its arguments, which another of them was made of")
-    known = [_outputs.get(one) if isinstance(one, Tensor) else None for one in listed]
-    inner = [one if one is not None and one.has_followers else None for one in known]
+    inner = [_followed(one) if isinstance(one, Tensor) else None for one in listed]
     if not any(inner):
         return original(outputs, inputs, *args, **kwargs)
     asked = [one if output is None else output.part for one, output in zip(listed, inner, strict=True)]
@@ -103,6 +104,40 @@ def gradients(original: Callable[..., Any], outputs: Any, inputs: Any, *args: An
     return tuple(
         one if output is None or one is None else output.gathered(one) for one, output in zip(found, inner, strict=True)
     )
+
+
+def hooked(original: Callable[..., Any], tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Any:
+    """Around Tensor.register_hook: what comes back by the other outputs, too, is what the hook is given."""
+    output = _followed(tensor)
+    if output is None:
+        return original(tensor, hook)
+
+    def inside(gradient: Tensor) -> Tensor | None:
+        changed = hook(output.gathered(gradient))
+        return None if changed is None else output.layout.take(changed, communicator.rank())
+
+    return original(output.part, inside)
+
+
+def retained(original: Callable[..., Any], tensor: Tensor) -> None:
+    """Around Tensor.retain_grad."""
+    if _followed(tensor) is None:
+        original(tensor)
+        return
+    held, hooks = weakref.ref(tensor), cast(Any, tensor)
+
+    def keep(gradient: Tensor) -> None:
+        if (kept := held()) is not None:
+            with warnings.catch_warnings(action="ignore", category=UserWarning):  # of tensors that keep none by torch
+                kept.grad = gradient if kept.grad is None else kept.grad + gradient
+
+    hooks.register_hook(keep)
+
+
+def _followed(tensor: Tensor) -> _Output | None:
+    """The output that others were made of, where it is one."""
+    found: _Output | None = _outputs.get(tensor)
+    return found if found is not None and found.has_followers else None
 
 
 def _is_behind(one: Tensor, other: Tensor) -> bool:
