@@ -6,6 +6,7 @@ import libcst as cst
 
 from distify_codemods import file_events, file_names, tree
 from distify_codemods.decisions.backward_passes import excludes
+from distify_codemods.decisions.differing import reached_alike
 from distify_codemods.decisions.outside import is_used
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import is_writing_method
@@ -165,7 +166,8 @@ def _makedirs(context: Context, event: Event) -> bool:
         return False
     if not context.editable(module, node, "a folder is made"):
         return True
-    must_not = context.runs_beside(module, node) is None and not _may_be_there(context, event, given)
+    alike = context.runs_beside(module, node) is None and _is_reached_alike(context, event)
+    must_not = alike and not _may_be_there(context, event, given)
     if (_is_minded(event) or must_not) and not context.comes_on_main(event):
         if context.call_for_all(module, node, "one rank makes the folder; all hear of it if that fails"):
             context.applied("rank 0 makes the folder", module, node)
@@ -174,6 +176,12 @@ def _makedirs(context: Context, event: Event) -> bool:
     context.plan(module).set_keyword(node, "exist_ok", "True", CODE, reason)
     context.applied("making a folder survives a race", module, node)
     return True
+
+
+def _is_reached_alike(context: Context, event: Event) -> bool:
+    """Whether no rank may have gone another way before it, as by the time."""
+    leaving = (one for one in context.facts.of_kind(Kind.LEAVE) if one.before(event))
+    return all(reached_alike(context.facts, one) for one in (event, *leaving))
 
 
 def _may_be_there(context: Context, event: Event, exist_ok: Value | None) -> bool:

@@ -44,7 +44,7 @@ class Watched:
 
     def _changed(self) -> Iterator[tuple[dict[str, Any], dict[str, Any], str, list[Tensor]]]:
         for attributes, before in self._before:
-            if len(attributes) == len(before) and all(map(is_, attributes.values(), before.values())):
+            if attributes.keys() == before.keys() and all(map(is_, attributes.values(), before.values())):
                 continue  # as most are, in each pass
             for name, value in attributes.items():
                 if before.get(name) is value or name in _OF_TORCH or isinstance(value, int | float):

@@ -109,7 +109,6 @@ class SharedModel:
         self.draws = Sources()
         self._modes: set[bool] = set()  # `training`, of calls with gradients since the last step
         self._trains_in_eval = False
-        self._has_weights = False  # none whose shape the first call will tell
 
     @classmethod
     def of(cls, model: nn.Module, name: str = "", depth: int = 0) -> SharedModel:
@@ -139,8 +138,7 @@ class SharedModel:
     def _called(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.given_up:
             return function(*args, **kwargs)
-        self._has_weights = self._has_weights or not any(map(is_lazy, self.model.parameters()))
-        if self._has_weights:
+        if not any(map(is_lazy, self.model.parameters())):
             special = first_of_another_class((args, kwargs))
             given = (args, kwargs) if special is None else plain((args, kwargs))
             trains = self._trains()

@@ -22,7 +22,7 @@ from distify_runtime import communicator
 from distify_runtime.shared import operations
 from distify_runtime.shared.graph import behind
 from distify_runtime.shared.layouts import Layout, Rows
-from distify_runtime.shared.messages import Tag, What
+from distify_runtime.shared.messages import RanksParted, Tag, What
 from distify_runtime.shared.readings import Readings
 
 _given: Sequence[Tensor] = ()  # the call's own arguments
@@ -64,10 +64,15 @@ class _Output:
     @property
     def has_followers(self) -> bool:
         """Whether another output was made of it, so that there is a way between them."""
-        return isinstance(self.layout, Rows) and any(_is_behind(self.part, other) for other in self.beside)
+        return any(_is_behind(self.part, other) for other in self.beside)
 
     def gathered(self, gradient: Tensor) -> Tensor:
-        """A collective."""
+        """A collective. Raises RanksParted where it is of something that ranks have no parts of."""
+        if not isinstance(self.layout, Rows):
+            raise RanksParted(
+                "distify: a gradient is wanted by an output of a shared forward pass that has no row for each sample, "
+                "and that another output was made of: each rank has but its share of it. Let the model compute it"
+            )
         tag = self.tag.of(What.GRADIENTS)
         return operations.gather(tag, [self.layout], [gradient], self.anchors, Readings(), 0)[0]
 

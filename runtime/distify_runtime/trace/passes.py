@@ -149,7 +149,8 @@ def watch_passes(most_steps: int, short_after: int, filling: Filling, readings: 
         if self._auto_collation:
             index = [*index]  # a batch sampler may give a tensor, an array, a tuple
         if filling.ranks > 1 and isinstance(index, list):
-            index = _filled(index, one, steps, filling, own=_makes_batches(self._index_sampler))
+            ahead = self._num_workers > 0 and torch.is_grad_enabled()  # workers are told of batches before a step
+            index = _filled(index, one, steps > 0 or ahead, filling, own=_makes_batches(self._index_sampler))
         if one.reading is None:
             one.reading = Reading(torch.is_grad_enabled(), _size(self._dataset))
             readings.append(one.reading)
@@ -225,11 +226,11 @@ def _skip_to_last(loader: Any, one: _Pass) -> bool:
     return True
 
 
-def _filled(batch: list[Any], one: _Pass, steps: int, filling: Filling, own: bool) -> list[Any]:
+def _filled(batch: list[Any], one: _Pass, trains: bool, filling: Filling, own: bool) -> list[Any]:
     left = len(batch) % filling.ranks
     ragged = own or len(batch) < one.largest
     one.largest = max(one.largest, len(batch))
-    if not (left and ragged and steps):
+    if not (left and ragged and trains):
         return batch
     filling.filled.append(len(batch))
     again = itertools.cycle(batch if own else batch[-left:])
