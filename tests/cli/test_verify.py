@@ -315,6 +315,17 @@ def test_loaders_with_workers(distify: CommandLine, here: Here, script: Path) ->
             assert list(checks)[5:8] == ["samples", "workers", "noise"]
 
 
+def test_a_last_batch_that_workers_are_told_of_before_any_step(here: Here, distify: CommandLine, script: Path) -> None:
+    """As one that the process loads itself, it is filled up in the original, too."""
+    text = TRAIN.decode().replace("randn(64", "randn(61").replace("shuffle=True", "shuffle=True, num_workers=3")
+    script.write_text(text)
+    assert distify("convert", "train.py", "--yes").code == 0
+    ended = here("verify", "train.py", "--json")
+    checks = {check["check"]: check for check in json.loads(ended.out)["checks"]}
+    assert ended.code == 0, ended.out.decode()
+    assert checks["workers"]["message"] == "6 steps with 2 for each loader"
+
+
 @pytest.mark.parametrize("strategy", some(["sharded", "shared"], ["sharded"]))
 def test_mixed_precision(strategy: str, distify: CommandLine, here: Here, script: Path) -> None:
     """It is left in a run of its own: who loses it, and who takes other steps in it, is told."""

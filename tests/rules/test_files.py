@@ -122,6 +122,13 @@ def test_folders_that_must_not_be_there(before: str, after: str) -> None:
     assert converted(script(imports=TOOLS, after=before)) == distributed(imports=TOOLS, after=after)
 
 
+def test_a_folder_that_not_every_rank_may_come_to() -> None:
+    """By its own clock a rank goes another way: rank 0 would wait for it."""
+    keep = "import time\n\n\ndef keep():\n    if time.time() % 2 < 1:\n        return\n    os.makedirs('out')\n\n\n"
+    after = converted(script(imports=TOOLS + keep, after="keep()\n"))
+    assert "os.makedirs('out', exist_ok=True)" in after
+
+
 @pytest.mark.parametrize(
     "after", ['os.makedirs("out", exist_ok=True)\n', 'os.makedirs("out", 0o777, True)\n',
               'from pathlib import Path\nPath("out").mkdir(exist_ok=True)\n']

@@ -125,3 +125,30 @@ def test_hooks_on_an_output_that_another_was_made_of(hidden: bool) -> None:
     for found, trained in on_ranks(_looked_at, hidden):
         assert found == pytest.approx(seen, abs=1e-12)
         assert trained == pytest.approx(weights, abs=1e-12)
+
+
+class Centred(nn.Module):
+    """One row for all samples, and what is made of it for each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(3, dtype=torch.float64))
+
+    def forward(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        centre = self.scale * 2
+        return centre, (points - centre).square()
+
+
+def _refused(again: bool) -> str:
+    model = Centred()
+    rt.data_parallel(model)
+    centre, apart = model(torch.randn(8, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
+    with pytest.raises(SystemExit) as refused:
+        torch.autograd.grad(apart.sum(), centre, allow_unused=again)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_by_what_all_samples_have_in_common_it_is_refused(again: bool) -> None:
+    """A rank has its share of that gradient alone, and torch would say that there is none."""
+    assert all("has no row for each sample" in said for said in on_ranks(_refused, again))
