@@ -39,6 +39,8 @@ _ANSWERS = ("yfinance.",)
 PRETRAINED = {"timm.create_model": 1, "timm.models.create_model": 1}
 #: Libraries whose functions make a model each, and take first whether or which weights are fetched for it.
 ZOOS = ("torchvision.models.", "timm.models.")
+#: Layers that lie among the models.
+_PARTS = ("timm.models.layers.", "timm.models.registry.")
 #: Models for which weights of a part are fetched unless one of these arguments says no, by name or by position.
 BY_DEFAULT: dict[str, tuple[tuple[str, ...], int | None]] = {
     "torchvision.models.detection.": (("weights_backbone", "pretrained_backbone"), None),
@@ -55,7 +57,12 @@ def makes_a_model(name: str) -> bool:
     own = name.rsplit(".", 1)[-1]
     if name.startswith("segmentation_models_pytorch."):
         return name.count(".") == 1 and (own[:1].isupper() or own == "create_model")
-    return name.startswith(ZOOS) and not own[:1].isupper() and not own.startswith(("_", "get_", "list_"))
+    return (
+        name.startswith(ZOOS)
+        and not name.startswith(_PARTS)
+        and not own[:1].isupper()
+        and not own.startswith(("_", "get_", "list_"))
+    )
 
 
 def fetches(name: str) -> bool:
