@@ -243,6 +243,7 @@ def test_other_downloads(imports: str, call: str) -> None:
         pytest.param("rows = nn.Embedding.from_pretrained(torch.ones(3, 4))\n", id="weights that are given"),
         pytest.param("import timm\nnet = timm.create_model('a', pretrained=False)\n", id="pretrained=False"),
         pytest.param("import timm\nnet = timm.create_model('a')\n", id="pretrained not said"),
+        pytest.param("from timm.models.layers import to_2tuple\nsize = to_2tuple(4)\n", id="what layers are made of"),
         pytest.param("import unheard\nnet = unheard.build(3, pretrained=None)\n", id="pretrained=None"),
         pytest.param("import timm\nnet = timm.create_model('a', False)\n", id="False by position"),
         pytest.param("import torchvision as v\nnet = v.models.vgg16(False)\n", id="torchvision, False"),

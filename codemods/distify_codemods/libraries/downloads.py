@@ -57,12 +57,9 @@ def makes_a_model(name: str) -> bool:
     own = name.rsplit(".", 1)[-1]
     if name.startswith("segmentation_models_pytorch."):
         return name.count(".") == 1 and (own[:1].isupper() or own == "create_model")
-    return (
-        name.startswith(ZOOS)
-        and not name.startswith(_PARTS)
-        and not own[:1].isupper()
-        and not own.startswith(("_", "get_", "list_"))
-    )
+    if not name.startswith(ZOOS) or name.startswith(_PARTS):
+        return False
+    return not own[:1].isupper() and not own.startswith(("_", "get_", "list_"))
 
 
 def fetches(name: str) -> bool:
