@@ -127,6 +127,9 @@ def test_a_folder_that_not_every_rank_may_come_to() -> None:
     keep = "import time\n\n\ndef keep():\n    if time.time() % 2 < 1:\n        return\n    os.makedirs('out')\n\n\n"
     after = converted(script(imports=TOOLS + keep, after="keep()\n"))
     assert "os.makedirs('out', exist_ok=True)" in after
+    late = "import time\n\n\ndef late():\n    if time.time() % 2 < 1:\n        return 1\n    return 2\n\n\n"
+    after = converted(script(imports=TOOLS + late, after="number = late()\nos.makedirs('out')\n"))
+    assert "rt.call_on_main_process(os.makedirs, 'out')" in after  # of another function
 
 
 @pytest.mark.parametrize(

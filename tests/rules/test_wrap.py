@@ -331,29 +331,21 @@ def test_no_wrap_around_what_is_first_moved_later(parts: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("lines", "call"),
     [
-        "if len(data) > 9:\n    trainer.load()\n",
-        "trainer.load() if len(data) > 9 else None\n",
-        "while len(data) > 9:\n    trainer.load()\n    break\n",
+        ("", "if len(data) > 9:\n    trainer.load()\n"),
+        ("        if self.model is None:\n            self.build()\n", "if len(data) > 9:\n    trainer.load()\n"),
+        ("", "trainer.load() if len(data) > 9 else None\n"),
+        ("", "while len(data) > 9:\n    trainer.load()\n    break\n"),
+        ("        if not data:\n            return\n", "trainer.load()\n"),
     ],
 )
-@pytest.mark.parametrize("lines", ["", "        if self.model is None:\n            self.build()\n"])
-def test_no_wrap_in_a_method_that_some_runs_do_not_call(lines: str, call: str) -> None:
-    """Only those that resume, say: the ranks of the others would train apart."""
+def test_no_wrap_where_some_runs_do_not_come(lines: str, call: str) -> None:
+    """In a method that those call that resume, say, or behind what ends it: the others' ranks would train apart."""
     load = f"    def load(self):\n{lines}        self.model = self.model.cpu()\n\n"
     trainer = TRAINER.format(made="self.build()").replace('        self.model.to("cuda")\n', "")
     trainer = trainer.replace("    def step", f"{load}    def step")
     after = converted(script(model=f"{trainer}{call}", optimizer="", loop=STEPS))
-    assert f"{load}    def step" in after
-    assert "rt.all_reduce_gradients(" in after
-
-
-def test_no_wrap_behind_what_ends_a_method() -> None:
-    load = "    def load(self):\n        if not data:\n            return\n        self.model = self.model.cpu()\n\n"
-    trainer = TRAINER.format(made="self.build()").replace('        self.model.to("cuda")\n', "")
-    trainer = trainer.replace("    def step", f"{load}    def step")
-    after = converted(script(model=f"{trainer}trainer.load()\n", optimizer="", loop=STEPS))
     assert f"{load}    def step" in after
     assert "rt.all_reduce_gradients(" in after
 

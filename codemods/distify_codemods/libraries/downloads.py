@@ -14,7 +14,7 @@ FETCHES = (
     "monai.apps.TciaDataset", "monai.bundle.load",
     "mlflow.pytorch.load_model", "mlflow.pyfunc.load_model", "dgl.data.", "torchtext.datasets.", "keras.datasets.",
     "tensorflow.keras.datasets.", "nilearn.datasets.fetch_", "pooch.retrieve", "skimage.data.", "scipy.datasets.",
-    "torchaudio.pipelines.",
+    "torchaudio.pipelines.", "librosa.ex", "librosa.util.ex",
     "open_clip.get_tokenizer", "datasets.load_metric", "evaluate.load", "evaluate.combine", "deepchem.molnet.load_",
 )  # fmt: skip
 #: Of these, what fetches nothing.

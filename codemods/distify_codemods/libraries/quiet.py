@@ -12,9 +12,8 @@ _LIBRARIES = (
     "colorama.", "configargparse.", "cupy.", "datasets.", "dateutil.", "dgl.", "distify_runtime.", "docopt.", "dotenv.",
     "efficientnet_pytorch.", "ema_pytorch.", "evaluate.", "faiss.", "functorch.", "fvcore.", "gensim.", "graphviz.",
     "horovod.", "imgaug.", "jiwer.", "jsonargparse.", "kornia.", "librosa.", "lion_pytorch.", "mamba_ssm.", "mcubes.",
-    "memory_profiler.",
-    "monai.", "munkres.", "networkx.", "nibabel.", "nltk.", "numba.",
-    "nystrom_attention.", "optuna.create_study", "optuna.exceptions.",
+    "memory_profiler.", "monai.", "munkres.", "networkx.", "nibabel.", "nltk.", "numba.", "nystrom_attention.",
+    "optuna.create_study", "optuna.exceptions.",
     "optuna.importance.", "optuna.logging.", "optuna.pruners.", "optuna.samplers.", "optuna.study.", "optuna.trial.",
     "packaging.", "peft.", "piq.", "pkg_resources.", "plotly.", "plyfile.", "polars.",
     "prettytable.", "psutil.", "pyarrow.", "pydantic.", "pydicom.", "pykdtree.", "pynvml.", "pytorch_metric_learning.",
@@ -33,7 +32,8 @@ _NOT = (
     "multiprocessing.connection.", "multiprocessing.managers.", "os.exec",
     "os.fork", "os.open", "os.popen", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "pyarrow.flight.",
     "pyarrow.fs.", "requests.", "socket.", "subprocess.", "torch.distributed.rpc.", "torch.utils.cpp_extension.",
-    "transformers.Seq2SeqTrainer", "transformers.Trainer", "transformers.TrainingArguments", "urllib.",
+    "transformers.Seq2SeqTrainer", "transformers.Trainer", "transformers.TrainingArguments",
+    "trimesh.exchange.load.load_remote", "trimesh.load_remote", "urllib.",
 )  # fmt: skip
 #: What of those only computes, on addresses and the like.
 _PLAIN = (

@@ -179,31 +179,37 @@ def _makedirs(context: Context, event: Event) -> bool:
 
 
 def _is_reached_alike(context: Context, event: Event) -> bool:
-    """Whether no rank may have gone another way before it, as by the time."""
-    leaving = (one for one in context.facts.of_kind(Kind.LEAVE) if one.before(event))
-    return all(reached_alike(context.facts, one) for one in (event, *leaving))
+    """Whether no rank may have left by then what the event is in, or ended, as by the time."""
+    frames = {here.frame for here in event.here.up()}
+    ends = (one for one in context.facts.of_kind(Kind.LEAVE) if one.here.frame in frames or one.name == "exit")
+    return all(reached_alike(context.facts, one) for one in (event, *(end for end in ends if end.before(event))))
 
 
 def _may_be_there(context: Context, event: Event, exist_ok: Value | None) -> bool:
     """Whether the script goes on where the folder is there already: it asks before, or passes over what fails.
 
     Who asks may be the caller: ranks might part by what each sees. Who writes `exist_ok=False` does not ask elsewhere.
-    What comes in any case hangs on a question only where that ends something before, has the folder removed, or goes on
-    until there is none.
     """
     around = event.module.enclosing(event.node)
     function = next((number for number, one in enumerate(around) if isinstance(one, cst.FunctionDef)), len(around))
     passed = any(isinstance(one, cst.Try) and _passes_over(one, event.node) for one in around[:function])
     told = exist_ok is not None and exist_ok.constant() is False
     asked = around[:1] and [one.test for one in around[:function] if isinstance(one, (cst.If, cst.While))]
-    removed = [one for one in context.facts.calls(*paths.REMOVALS) if len(one.here.conditions()) == 1]
-    settled = [one for one in (*removed, *context.facts.of_kind(Kind.LEAVE)) if one.before(event)]
-    tests = [here.node.test for one in settled for here in one.here.up() if isinstance(here.node, cst.If)]
-    trees = [module.tree for module in context.facts.run.frames]
-    tests += [one.test for each in trees for one in tree.walk(each) if isinstance(one, cst.While)]
-    elsewhere = trees if event.here.conditions() else tests
-    within = asked if told else elsewhere
+    within = asked if told else _where_it_may_be_asked(context, event)
     return passed or any(_asks(node) for one in within for node in tree.walk(one))
+
+
+def _where_it_may_be_asked(context: Context, event: Event) -> list[cst.CSTNode]:
+    """Anywhere, if the folder is made under a test. What comes in any case hangs on a question only where that ends
+    something before, has the folder removed, or goes on until there is none.
+    """
+    facts, trees = context.facts, [module.tree for module in context.facts.run.frames]
+    if event.here.conditions():
+        return [*trees]
+    removed = [one for one in facts.calls(*paths.REMOVALS) if len(one.here.conditions()) == 1]
+    settled = [one for one in (*removed, *facts.of_kind(Kind.LEAVE)) if one.before(event)]
+    tests = [here.node.test for one in settled for here in one.here.up() if isinstance(here.node, cst.If)]
+    return [*tests, *(one.test for each in trees for one in tree.walk(each) if isinstance(one, cst.While))]
 
 
 def _asks(node: cst.CSTNode) -> bool:

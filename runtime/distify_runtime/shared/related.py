@@ -89,7 +89,8 @@ def returned(
     flowing = [one for one in parts if one.requires_grad]
     if len(flowing) > 1:
         for layout, part, one in zip(layouts, parts, whole, strict=True):
-            _outputs[one] = _Output(part, layout, flowing, tag, anchors)
+            if part.requires_grad:
+                _outputs[one] = _Output(part, layout, flowing, tag, anchors)
 
 
 def gradients(original: Callable[..., Any], outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -133,7 +134,8 @@ def retained(original: Callable[..., Any], tensor: Tensor) -> None:
 
     def keep(gradient: Tensor) -> None:
         if (kept := held()) is not None:
-            with warnings.catch_warnings(action="ignore", category=UserWarning):  # of tensors that keep none by torch
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of a tensor for which torch keeps none
                 kept.grad = gradient if kept.grad is None else kept.grad + gradient
 
     hooks.register_hook(keep)

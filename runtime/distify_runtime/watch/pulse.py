@@ -44,7 +44,7 @@ class Pulse:
         """The calls that it is in, the last one first: of their frames nothing is held when another thread goes on, or
         what they have would live longer, and end in this thread.
 
-        `faulthandler` would hold none, but goes through threads that torch's own, in C++, come and go by: it crashes.
+        `faulthandler` would hold none, but goes through threads that torch makes and ends meanwhile: it may crash.
         """
         found: list[_Call] = []
         time.sleep(0)  # what comes is done before the interpreter asks for a turn of another thread
