@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.scripts import DATA, IMPORTS, LOADER, LOOP, OPTIMIZER, converted, indented
+from distify_codemods import Options
+
+from tests.rules.scripts import DATA, IMPORTS, LOADER, LOOP, OPTIMIZER, conversion_of, converted, indented
 
 OTHER = """\
 class Other(nn.Module):
@@ -81,3 +83,56 @@ def get():
 """
     after = converted(f"{IMPORTS}\n\n{OTHER}{get}{DATA}{LOADER}model = get()\n{OPTIMIZER}{LOOP}print(get())\n")
     assert after.count("DistributedDataParallel(") == 1
+
+
+CREATES = """\
+class Trainer:
+    def __init__(self):
+        self.model = None
+
+    def create(self):
+        self.model = nn.Linear(4, 1)
+
+    def load(self, path):
+        if self.model is None:
+            self.create()
+        self.model.load_state_dict(torch.load(path))
+
+
+"""
+LOADS = 'import os\nif os.path.exists("last.pt"):\n    trainer.load("last.pt")\n'
+TRAINS = f"model = trainer.model\n{LOADER}{OPTIMIZER}{LOOP}{SAVED}"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "trainer.create()\n",
+        "if trainer.model is None:\n    trainer.create()\n",
+        "if not trainer.model:\n    trainer.create()\n",
+        "trainer.model = Other()\n",
+    ],
+)
+def test_an_attribute_that_has_been_set_is_no_longer_none(made: str) -> None:
+    """What reads a checkpoint makes no second model, so that there is one to wrap."""
+    after = converted(f"{IMPORTS}\n\n{OTHER}{CREATES}{DATA}trainer = Trainer()\n{made}{LOADS}{TRAINS}")
+    assert after.count("DistributedDataParallel(") == 1
+    assert "rt.unwrap(" not in after
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        'if os.environ.get("NEW"):\n    trainer.create()\n',
+        "for _ in range(count):\n    trainer.create()\n",
+        "trainer.create()\ntrainer.model = None\n",
+        "try:\n    trainer.create()\nexcept RuntimeError:\n    pass\n",
+        "(Trainer() if count else trainer).create()\n",
+    ],
+)
+def test_an_attribute_may_be_none_still(made: str) -> None:
+    """It is one model or the other that is trained: each is wrapped."""
+    creates = CREATES.replace("            self.create()", "            self.model = Other()")
+    setup = f"import os\n{IMPORTS}\n\n{OTHER}{creates}{DATA}count = int(input())\ntrainer = Trainer()\n"
+    after = converted(f"{setup}{made}{LOADS}{TRAINS}", Options())
+    assert after.count("= DistributedDataParallel(self.model, ") == 2

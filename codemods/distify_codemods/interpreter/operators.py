@@ -133,7 +133,7 @@ def _each(value: Value, said: Callable[[Obj], bool]) -> bool:
     return bool(value.objs) and not value.open and all(map(said, value.objs))
 
 
-def _is_something(obj: Obj) -> bool:
+def is_something(obj: Obj) -> bool:
     """An object that is no None: a function, a class, and what a class makes."""
     if isinstance(obj, External):
         return obj.whole is None and not obj.read and spelling.is_a_class(obj.name)
@@ -145,11 +145,11 @@ def _counts_as_true(obj: Obj) -> bool:
     if isinstance(obj, Wrapped):
         return obj.inner is not None and _counts_as_true(obj.inner)
     if isinstance(obj, External):
-        return _is_something(obj) and (obj.name.startswith(torch_optim.OWN) or torch_nn.is_without_items(obj.name))
+        return is_something(obj) and (obj.name.startswith(torch_optim.OWN) or torch_nn.is_without_items(obj.name))
     if isinstance(obj, Instance):
         plain = obj.of is not None and obj.of.libraries <= torch_nn.PLAIN_BASES
         return plain and obj.of is not None and not any(obj.of.member(one) for one in ("__bool__", "__len__"))
-    return _is_something(obj)
+    return is_something(obj)
 
 
 def _compared(operator: cst.BaseCompOp, left: Value, right: Value) -> bool | None:
@@ -161,7 +161,7 @@ def _compared(operator: cst.BaseCompOp, left: Value, right: Value) -> bool | Non
     if not isinstance(operator, (cst.Equal, cst.NotEqual, cst.Is, cst.IsNot)):
         return None
     positive = isinstance(operator, (cst.Equal, cst.Is))
-    if right.is_none and (left.is_none or _each(left, _is_something)):
+    if right.is_none and (left.is_none or _each(left, is_something)):
         return left.is_none is positive
     alike = isinstance(one, (str, bool)) and type(one) is type(other)
     return (one == other) is positive if alike else None

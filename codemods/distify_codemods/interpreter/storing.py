@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj
 from distify_codemods.inside import core
-from distify_codemods.interpreter import classes, elsewhere
+from distify_codemods.interpreter import classes, elsewhere, overlaid
 from distify_codemods.objects import Arguments, Bound, Class, External, Function, Instance, Local
 from distify_codemods.values import Value
 
@@ -26,6 +26,8 @@ def set_attribute(machine: Machine, receiver: Value, name: str, value: Value, no
             machine.call(own, Arguments([machine.literal(None, name), value]), node)
         else:
             put(machine, obj, name, value, node)
+            if obj is receiver.single() and not receiver.open:
+                overlaid.no_longer_none(machine, obj, name, value, node)
     if not receiver.objs:
         elsewhere.put(machine, name, value)
 
