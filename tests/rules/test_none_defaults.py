@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from distify_codemods import Options
 
-from tests.rules.scripts import DATA, IMPORTS, LOADER, LOOP, OPTIMIZER, conversion_of, converted, indented
+from tests.rules.scripts import DATA, IMPORTS, LOADER, LOOP, OPTIMIZER, converted, indented
 
 OTHER = """\
 class Other(nn.Module):

@@ -113,9 +113,11 @@ def call(machine: Machine, callee: Value, arguments: Arguments, node: cst.CSTNod
     if len(objs) == 1:
         return call_object(machine, objs[0], arguments, node)
     found = []
+    outer, machine.choosing = machine.choosing, (*machine.choosing, machine.here)
     for obj in objs:
         with pooling.perhaps(machine):
             found.append(call_object(machine, obj, arguments, node))
+    machine.choosing = outer
     return join(*found)
 
 

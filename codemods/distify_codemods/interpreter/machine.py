@@ -107,6 +107,7 @@ class Machine:
         self.record = unused.Record()
         self.pooling = pooling.Pooling() if trial.evidence else None
         self.interrupting = False  # what runs is called at a time of its own: see `interrupts`
+        self.choosing: tuple[Here, ...] = ()  # statements that call one of several things, of which one is followed
         self.interrupted: Marks[Obj] = Marks()  # of libraries, that are set then
         self.anything: Marks[Obj] = Marks()  # objects and classes in which something was set under names not known
         self.set_at_any_time: dict[tuple[int, str], Value] = {}  # names, by their tables

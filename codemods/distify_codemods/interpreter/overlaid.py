@@ -62,7 +62,7 @@ def _is_certain(machine: Machine, holder: Obj, node: cst.CSTNode, none: str = ""
     before = list(made.up()) if made is not None else []
     decided = {_arm(here) for here in before}
     entered = {id(here.frame.returned) for here in before}
-    if not _is_sure(machine.frame.module, node):
+    if not _is_sure(machine.frame.module, node) or any(one not in before for one in machine.choosing):
         return False
     return all(
         (
