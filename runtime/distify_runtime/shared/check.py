@@ -242,6 +242,8 @@ class Check:
                 raise
             except Exception as error:  # whatever a model says of a part of its batch, or of a whole one
                 return Raised(f"it raises {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+            if trained := [name for name, one in state.replaced() if one.requires_grad]:
+                return f"it puts another parameter in the place of `{trained[0]}`"
             numbers = surroundings.changed(self._numbers, around.numbers())
             moved = {name: one for name, one in positions().items() if one != began[name]}
             leaves = born.without(leaves_past(tensors, inputs))

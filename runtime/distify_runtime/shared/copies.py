@@ -105,7 +105,8 @@ class Copies:
                 yield
         finally:
             for parameters, name, parameter in replaced:
-                parameters[name] = parameter
+                if parameters.get(name) is self._of[id(parameter)]:  # the pass may have put another one there
+                    parameters[name] = parameter
 
 
 @contextmanager

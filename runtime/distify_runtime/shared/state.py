@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +31,7 @@ class State:
 
     def __init__(self, model: nn.Module, parameters: bool = True) -> None:
         self._of = [(module, _kept(vars(module)), dict(module._buffers)) for module in model.modules()]
+        self._places = [(module, dict(module._parameters)) for module in model.modules()]
         held = [one for _, attributes, buffers in self._of for one in (*attributes.values(), *buffers.values())]
         self._tensors = {id(one): (one, one.detach().clone()) for one in held if isinstance(one, Tensor)}
         moved = model.named_parameters() if parameters else ()
@@ -47,6 +48,8 @@ class State:
             vars(module).update(attributes)
             module._buffers.clear()
             module._buffers.update(buffers)
+        for module, parameters in self._places:
+            refill(module._parameters, parameters)
         for tensor, before in self._tensors.values():
             if tensor.shape != before.shape:  # a workspace that forward has made as large as its batch
                 tensor.resize_(before.shape)
@@ -66,8 +69,18 @@ class State:
         """
         written = (each for each in self._parameters if not _same(each[1], each[3]))
         found = {name + WRITTEN: parameter.detach().clone() for name, parameter, _, _ in written}
+        found |= {name + WRITTEN: one.detach().clone() for name, one in self.replaced()}
         changed = {_told(module, name, index): value for index, module, name, value in self._changed_tensors()}
         return found | {name: value.detach().clone() for name, value in changed.items()}
+
+    def replaced(self) -> list[tuple[str, nn.Parameter]]:
+        """The parameters that were put where another one was: `self.codes = nn.Parameter(...)` in `forward`."""
+        return [
+            (_told(module, name, index), one)
+            for index, (module, parameters) in enumerate(self._places)
+            for name, one in module._parameters.items()
+            if one is not None and one is not parameters.get(name)
+        ]
 
     def _changed_tensors(self) -> Iterator[tuple[int, nn.Module, str, Tensor]]:
         for index, (module, attributes, buffers) in enumerate(self._of):
@@ -79,7 +92,7 @@ class State:
     def counted(self) -> Counted | None:
         """What a pass that has set numbers has left; None where it has set none, or has left what is not told here."""
         moved = any(not _same(each[1], each[3]) for each in self._parameters)
-        if moved or any(_items(one) != _items(before) for one, before in self._registered):
+        if moved or self.replaced() or any(_items(one) != _items(before) for one, before in self._registered):
             return None
         written = tuple((index, name) for index, _, name, _ in self._changed_tensors())
         others = [
@@ -170,11 +183,12 @@ def _holder(module: nn.Module, name: str) -> dict[str, Any]:
 
 
 class Buffers:
-    """Of a model: which of them a pass writes. What is written by way of `.data` is not seen."""
+    """Of a model: which of them a pass writes, and which parameters. What is written by way of `.data` is not seen."""
 
     def __init__(self, model: nn.Module) -> None:
-        named = ((name, module._buffers) for name, module in model.named_modules())
-        self._held = [(name, buffers) for name, buffers in named if buffers]
+        named = [(name, module) for name, module in model.named_modules()]
+        held = [(name, each) for name, one in named for each in (one._buffers, one._parameters)]
+        self._held: list[tuple[str, Mapping[str, Tensor | None]]] = [(name, each) for name, each in held if each]
         self._before = self._versions()
 
     def begin(self) -> None:
