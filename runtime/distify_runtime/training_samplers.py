@@ -100,7 +100,7 @@ class TrainingSampler(DistributedSampler[Any]):
         super().__init__(cast(Any, dataset), num_replicas=1, rank=0, shuffle=shuffle, seed=self._epochs.seed)
         self.epoch = self._epochs.before_any
         self.leaves_out = drop_last  # torch's own `drop_last` is about one process here
-        self._drawn = RandomSampler(dataset, generator=generator) if shuffle and generator is not None else None
+        self.drawn = RandomSampler(dataset, generator=generator) if shuffle and generator is not None else None
         if generator is not None:
             state = bytes.fromhex(told_by_main(bytes(generator.get_state().tolist()).hex()))
             generator.set_state(torch.tensor(list(state), dtype=torch.uint8))
@@ -113,11 +113,11 @@ class TrainingSampler(DistributedSampler[Any]):
         super().set_epoch(self._epochs.of(epoch))
 
     def __iter__(self) -> Iterator[Any]:
-        if self.shuffle and self._drawn is None:
+        if self.shuffle and self.drawn is None:
             torch.empty((), dtype=torch.int64, device="cpu").random_(generator=torch.default_generator)
         self.num_samples = self.total_size = len(cast(Sized, self.dataset))
         with torch.device("cpu"):  # torch's own draws on the default device, from a generator of the CPU's
-            order = [*(super().__iter__() if self._drawn is None else self._drawn)]
+            order = [*(super().__iter__() if self.drawn is None else self.drawn)]
         dealt_from(self, order, self.shuffle)
         return iter(dealt_evenly(order, self.leaves_out))
 

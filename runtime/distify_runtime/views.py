@@ -98,6 +98,8 @@ def whole_loader(loader: Loader) -> Loader:
     if isinstance(sampler, DistributedSampler):
         ranks = world_size() if isinstance(sampler, TrainingSampler) else sampler.num_replicas
         size = (loader.batch_size or 1) * (1 if keeps_batch_size() else ranks)
+        if isinstance(sampler, TrainingSampler) and sampler.drawn is not None:
+            return _view(loader, sampler.drawn, size)
         return _view(loader, _whole(dataset, sampler.shuffle, sampler.seed, sampler.epoch), size)
     if isinstance(dataset, IterableDataset) or batches is None:
         return loader

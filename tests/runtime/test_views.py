@@ -212,6 +212,26 @@ def test_a_generator_draws_the_orders_of_one_process() -> None:
     assert [[one for pair in zip(*both, strict=True) for one in pair] for both in zip(*ranks, strict=True)] == alone
 
 
+def _whole_between() -> list[list[int]]:
+    """A pass of training, one over the whole, and one of training."""
+    generator = torch.Generator().manual_seed(3)
+    loader = DataLoader(TensorDataset(torch.arange(12)), 4, shuffle=True, generator=generator)
+    training = rt.training_loader(loader)
+    return [
+        [int(one) for (batch,) in each for one in batch] for each in (training, rt.whole_loader(training), training)
+    ]
+
+
+def test_a_whole_pass_draws_from_the_generator_as_in_one_process() -> None:
+    generator = torch.Generator().manual_seed(3)
+    loader = DataLoader(TensorDataset(torch.arange(12)), 4, shuffle=True, generator=generator)
+    first, whole, last = ([int(one) for (batch,) in loader for one in batch] for _ in range(3))
+    ranks = on_ranks(_whole_between)
+    assert [one[1] for one in ranks] == [whole, whole]
+    assert sorted(ranks[0][0] + ranks[1][0]) == sorted(first)
+    assert [ranks[0][2], ranks[1][2]] == [last[::2], last[1::2]]
+
+
 def _trained_and_looked_at() -> list[tuple[list[int], list[int]]]:
     """Of epochs over ten samples of which a pass leaves two out: this rank's in training, and what is looked at."""
     torch.manual_seed(0)
