@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
 
-from distify_runtime.shared.state import refill
+from distify_runtime.shared.containers import base_of, held_in, refill
 
 _MOST = 2000  # objects that are looked at
 _MOST_ITEMS = 1000  # of a container: longer ones are data
-_CONTAINERS = (list, dict, set, deque)
 
 
 class Given:
     """The containers and objects in a value, and what they hold at one time."""
 
     def __init__(self, value: Any) -> None:
-        self._held = [(one, copy.copy(one)) for one in _holders(value)]
+        self._held = [(one, held_in(one)) for one in _holders(value)]
 
     def put_back(self) -> bool:
         """All of them as they were. Whether any was not."""
@@ -38,7 +36,7 @@ def _holders(value: Any) -> Iterator[Any]:
         met[id(one)] = one
         if type(one) is tuple:
             left.extend(one)
-        elif type(one) in _CONTAINERS:
+        elif base_of(one):
             if len(one) <= _MOST_ITEMS:
                 yield one
                 left.extend(one.values() if isinstance(one, dict) else one)

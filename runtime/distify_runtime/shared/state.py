@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from distify_runtime.shared.containers import base_of, held_in, identities, refill
 from distify_runtime.sparse import dense
 
-_CONTAINERS = (list, dict, set, deque)
 _OF_TORCH = frozenset(vars(nn.Module()))
 _NOTHING = object()
 #: How the name of a parameter ends that a pass has written into.
@@ -36,7 +34,7 @@ class State:
         self._tensors = {id(one): (one, one.detach().clone()) for one in held if isinstance(one, Tensor)}
         moved = model.named_parameters() if parameters else ()
         self._parameters = [(name, one, one.data, one.detach().clone()) for name, one in moved]
-        self._contents = {id(one): (one, copy.copy(one)) for one in held if type(one) in _CONTAINERS}
+        self._contents = {id(one): (one, held_in(one)) for one in held if base_of(one)}
         registered = [one for module, *_ in self._of for one in _registered(vars(module))]
         self._registered = [(one, dict(one)) for one in registered]
 
@@ -92,7 +90,7 @@ class State:
     def counted(self) -> Counted | None:
         """What a pass that has set numbers has left; None where it has set none, or has left what is not told here."""
         moved = any(not _same(each[1], each[3]) for each in self._parameters)
-        if moved or self.replaced() or any(_items(one) != _items(before) for one, before in self._registered):
+        if moved or self.replaced() or any(identities(one) != identities(before) for one, before in self._registered):
             return None
         written = tuple((index, name) for index, _, name, _ in self._changed_tensors())
         others = [
@@ -108,7 +106,7 @@ class State:
     def _is_filled(self, value: Any) -> bool:
         """Whether it is a container that holds other things than it did."""
         held = self._contents.get(id(value))
-        return held is not None and held[0] is value and _items(value) != _items(held[1])
+        return held is not None and held[0] is value and identities(value) != identities(held[1])
 
     def spreads(self) -> dict[str, float]:
         """By the names that `changed` gives running means: how far what they are means of is spread, as one norm.
@@ -162,8 +160,8 @@ class _Place:
     def __init__(self, holder: dict[str, Any], name: str, is_written: bool = False) -> None:
         self._holder, self._name, self._held = holder, name, holder.get(name, _NOTHING)
         self._values: Any = None
-        if type(self._held) in _CONTAINERS:
-            self._values = copy.copy(self._held)
+        if base_of(self._held):
+            self._values = held_in(self._held)
         elif is_written and isinstance(self._held, Tensor):
             self._values = self._held.detach().clone()
 
@@ -236,18 +234,3 @@ def _told(module: nn.Module, name: str, index: int) -> str:
 def _same(tensor: Tensor, before: Tensor) -> bool:
     same: bool = torch.equal(dense(tensor.detach()), dense(before))
     return same
-
-
-def refill(container: Any, content: Any) -> bool:
-    """Let a container hold what it held; whether it did not."""
-    if _items(container) == _items(content):
-        return False
-    container.clear()
-    container.extend(content) if isinstance(container, list | deque) else container.update(content)
-    return True
-
-
-def _items(container: Any) -> list[int]:
-    """What it holds, by identity."""
-    pairs = container.items() if isinstance(container, dict) else ((None, one) for one in container)
-    return [id(part) for pair in pairs for part in pair]

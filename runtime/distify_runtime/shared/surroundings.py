@@ -7,32 +7,30 @@ Looked for from the model: through attributes, closures of hooks, and the global
 from __future__ import annotations
 
 import cmath
-import copy
 import functools
 import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from distify_runtime.shared.comparing import Left
+from distify_runtime.shared.containers import KINDS, as_array, base_of, entries_of, held_in, refill
 from distify_runtime.shared.escapes import storage_of
-from distify_runtime.shared.state import refill
 from distify_runtime.shared.streams import rewinding
 
 _MOST = 2000  # objects that are looked at
 _MOST_ITEMS = 1000  # of a container: longer ones are data
 _MOST_ENTRIES = 2**20  # of a tensor, by the same token
 _DEEPEST = 2  # containers in containers
-_CONTAINERS = (list, dict, set, deque)
 _OF_TORCH = frozenset(vars(nn.Module()))
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_NUMBERS = (int, float, complex)
-_PLAIN = (str, bytes, *_NUMBERS, type(None), type, types.ModuleType, types.BuiltinFunctionType)
+_PLAIN = (str, bytes, Number, type(None), type, types.ModuleType, types.BuiltinFunctionType)
 #: How far apart, as a share of their size, numbers may be that are computed in another order.
 _ROUNDING = 1e-3
 
@@ -49,6 +47,7 @@ class _Held:
     holder: Any
     before: Any
     rewind: Callable[[], Any] | None = None  # of a generator of random numbers
+    are_attributes: bool = False  # of an object of the script's own
 
 
 class Surroundings:
@@ -68,6 +67,8 @@ class Surroundings:
         for held in self._held:
             if held.rewind or isinstance(held.holder, nn.Module | types.CellType | Tensor):
                 continue  # what a module has as an attribute is an output by another way
+            if as_array(held.holder) is not None:
+                continue
             before = {id(one) for _, one in _items(held.before)}
             new = ((key, one) for key, one in _items(_content(held.holder)) if id(one) not in before)
             for key, one in new:
@@ -89,18 +90,18 @@ class Surroundings:
             elif isinstance(held.holder, types.CellType):
                 if _is_filled(held.holder):
                     held.holder.cell_contents = held.before
-            elif type(held.holder) in _CONTAINERS:
+            elif base_of(held.holder):
                 refill(held.holder, held.before)
-            elif isinstance(held.holder, Tensor):
-                if not torch.equal(held.holder, held.before):  # else a graph may still need it as it was
-                    held.holder.copy_(held.before)
-            elif not isinstance(held.holder, nn.Module):  # whose attributes `State` puts back
-                refill(vars(held.holder), held.before)
+            elif (array := as_array(held.holder)) is not None:
+                if array.flags.writeable:
+                    array[...] = held.before
+            elif isinstance(held.holder, Tensor) and not torch.equal(held.holder, held.before):
+                held.holder.copy_(held.before)  # where it is the same, a graph may still need it as it was
 
 
 def _joined(held: _Held, key: str) -> str:
     """`history[0]`, `holder.total`: as a script writes it."""
-    if type(held.holder) in _CONTAINERS or isinstance(held.holder, types.CellType | Tensor):
+    if not held.are_attributes and not isinstance(held.holder, nn.Module):
         return held.name + key
     attribute, _, rest = key[2:].partition("']")
     return f"{held.name}.{attribute}{rest}"
@@ -125,10 +126,13 @@ def _is_equal(one: Any, other: Any) -> bool:
 
 def _numbers(content: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """The numbers in a container, also in what has been put into it in one piece: `history.append((step, loss))`."""
-    if isinstance(content, _NUMBERS):
+    if isinstance(content, Number):
         yield "", content
     elif isinstance(content, Tensor) and not depth and _may_be_written(content):
         yield "", _by_all_entries(content)
+    elif (array := as_array(content)) is not None:
+        if _may_be_noted(array):
+            yield "", _by_all_entries(entries_of(array))
     elif depth <= _DEEPEST and isinstance(content, dict | list | tuple | deque):
         named = content.items() if isinstance(content, dict) else enumerate(content)
         for name, one in named:
@@ -180,14 +184,29 @@ def _reached(model: nn.Module) -> Iterator[_Held]:
             if _may_be_written(value) and storage_of(value) not in own:
                 yield _Held(name, value, value.clone())
             continue
-        if type(value) in _CONTAINERS and len(value) > _MOST_ITEMS:
+        if base_of(value) and len(value) > _MOST_ITEMS:
             continue
         if rewind := rewinding(value):
             yield _Held(name, value, None, rewind)
-        elif type(value) in _CONTAINERS or isinstance(value, types.CellType | nn.Module) or _is_of_the_script(value):
-            content = _content(value)
-            yield _Held(name, value, content if isinstance(value, types.CellType) else copy.copy(content))
+        else:
+            yield from _held(name, value)
         left.extend((name + step, one) for step, one in _within(value))
+
+
+def _held(name: str, value: Any) -> Iterator[_Held]:
+    """What is to be kept of it."""
+    if base_of(value):
+        yield _Held(name, value, held_in(value))
+    elif (array := as_array(value)) is not None and _may_be_noted(array):
+        yield _Held(name, array, array.copy())
+    elif isinstance(value, types.CellType | nn.Module):
+        yield _Held(name, value, _content(value))
+    if _is_of_the_script(value) and not isinstance(value, nn.Module):
+        yield _Held(name, vars(value), dict(vars(value)), are_attributes=True)
+
+
+def _may_be_noted(array: Any) -> bool:
+    return bool(0 < array.size <= _MOST_ENTRIES)
 
 
 def _may_be_written(tensor: Tensor) -> bool:
@@ -199,7 +218,7 @@ def _may_be_written(tensor: Tensor) -> bool:
 def _content(value: Any) -> Any:
     if isinstance(value, types.CellType):
         return value.cell_contents if _is_filled(value) else None
-    if type(value) in _CONTAINERS or isinstance(value, Tensor):
+    if base_of(value) or isinstance(value, Tensor) or as_array(value) is not None:
         return value
     if isinstance(value, nn.Module):
         return {name: one for name, one in vars(value).items() if name not in _OF_TORCH}
@@ -226,7 +245,7 @@ def _within(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"[{key!r}]", one) for key, one in value.items())
     elif isinstance(value, list | tuple | set | deque):
         yield from ((f"[{index}]", one) for index, one in enumerate(value))
-    elif _is_of_the_script(value):
+    if _is_of_the_script(value) and not isinstance(value, nn.Module):
         yield from ((f".{name}", one) for name, one in vars(value).items())
 
 
@@ -246,7 +265,7 @@ def _own_methods(kind: type) -> Iterator[Callable[..., Any]]:
 
 def _is_of_the_script(value: Any) -> bool:
     """Whether it is an object of a class of the script's own. Those of libraries may be other threads'."""
-    bases = (base for base in type(value).__mro__ if base is not object)
+    bases = (base for base in type(value).__mro__ if base is not object and base not in KINDS)
     return hasattr(value, "__dict__") and not any(map(_is_of_a_library, bases))
 
 
