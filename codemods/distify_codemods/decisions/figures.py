@@ -25,7 +25,7 @@ from distify_codemods.decisions.sinks import Kind, Sink, is_tracked, sinks
 from distify_codemods.decisions.texts import made_before
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.libraries import meters, python
-from distify_codemods.objects import Mapping, Sequence
+from distify_codemods.objects import Instance, Mapping, Sequence
 from distify_codemods.one_value import gives_one_number
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Shape, Share, Verdict, Whole
@@ -49,6 +49,7 @@ _WHY = {
     Putting.COUNT: "kept for the global batch: the samples of all ranks",
     Putting.GATHERED: "kept for the global batch: the entries of all ranks",
 }
+_DISPLAYS = (cst.Dict, cst.List, cst.Tuple)
 _MADE_OF_PARTS = (cst.Tuple, cst.List, cst.Dict, cst.FormattedString, cst.BinaryOperation)
 #: What may not be evaluated, or not as often on one rank as on another.
 _NOT_ALWAYS = (cst.Lambda, cst.BaseComp, cst.IfExp, cst.BooleanOperation, cst.Await, cst.Yield)
@@ -319,14 +320,13 @@ class _Search:
 
 
 def displays(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Where figures were written down that are held together: the dictionary that a function returns, what was put into
-    it, a text."""
+    """Where figures were written down that are held together: the dictionary or the record that a function returns,
+    what was put into it, a text."""
     if isinstance(node, cst.Name):
         yield from made_before(facts.module_of(node), node)
     for obj in facts.value(node).objs if isinstance(node, cst.BaseExpression) else ():
-        if (isinstance(obj, Mapping) and isinstance(obj.site, cst.Dict)) or (
-            isinstance(obj, Sequence) and isinstance(obj.site, (cst.List, cst.Tuple))
-        ):
+        is_display = isinstance(obj.site, _DISPLAYS) and isinstance(obj, (Mapping, Sequence))
+        if isinstance(obj.site, cst.BaseExpression) and (is_display or is_record(obj)):
             yield obj.site
         yield from put_into(facts).get(obj, ())
 
@@ -334,7 +334,16 @@ def displays(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
 def _is_written_down(obj: Obj) -> bool:
     """`{"loss": loss}`, `dict()`: whatever else is in it was put there."""
     made = obj.site
-    return isinstance(made, (cst.Dict, cst.List, cst.Tuple)) or (isinstance(made, cst.Call) and not made.args)
+    called = isinstance(made, cst.Call) and (not made.args or is_record(obj))
+    return called or isinstance(made, _DISPLAYS)
+
+
+def is_record(obj: Obj) -> bool:
+    """A named tuple, or an object whose attributes are what its class is called with: a dataclass."""
+    if isinstance(obj, Instance):
+        plain = obj.of is not None and obj.base is None and not obj.of.libraries
+        return plain and obj.of is not None and obj.of.member("__init__") is None
+    return isinstance(obj, Sequence) and bool(obj.attributes)
 
 
 def holds_several(value: Value) -> bool:

@@ -189,6 +189,8 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CS
     wrap = next((name for name in cls.libraries if name in distributed.AROUND), None)
     if wrap is not None and _only_hands_out(machine, cls):
         return machine.call_reference(wrap, arguments, node)  # how it hands out a batch is its own, no more
+    if records.is_a_row(cls):
+        return records.row(machine, cls, arguments, node)
     obj = machine.made(Instance, node, cls, of=cls)
     maker = _inherited(machine, cls, cls, "__new__", None)
     made = _newly_made(machine, maker, cls, arguments, node) if maker is not None else [obj]

@@ -15,6 +15,7 @@ from distify_codemods.interpreter import (
     holding,
     iteration,
     iterators,
+    records,
     scales,
     tensor_functions,
     turns,
@@ -185,6 +186,10 @@ def method(
 
 def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     own = Value(obj.alone)
+    if obj.attributes and name in (python.TUPLE_AS_DICTIONARY, python.TUPLE_REPLACED):
+        if name == python.TUPLE_REPLACED:
+            return records.replaced(machine, obj, arguments, node)
+        return records.row_as_dictionary(machine, obj, node)
     if name not in _OF_SAME_LENGTH:
         forms.resized(machine, own, arguments.first if name in _EXTENDING else NOTHING)
     if name in _NEXT:

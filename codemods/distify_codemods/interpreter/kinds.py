@@ -63,7 +63,7 @@ def _is_one(obj: Obj, kinds: Ordered[Obj]) -> bool | None:
     if isinstance(obj, Sequence):
         if names >= python.LISTS:
             return True
-        return False if plain and not names & python.CONTAINERS else None
+        return False if plain and not classes and not names & python.CONTAINERS else None
     if isinstance(obj, Mapping):
         return True if python.DICTIONARY in names else False if plain and not names & python.CONTAINERS else None
     if isinstance(obj, Const):

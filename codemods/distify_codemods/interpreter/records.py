@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -9,7 +10,7 @@ import libcst as cst
 from distify_codemods.allocation import Ref
 from distify_codemods.interpreter import holding
 from distify_codemods.libraries import python
-from distify_codemods.objects import Arguments, Class, External, Instance, Mapping, Sequence
+from distify_codemods.objects import Arguments, Class, External, Function, Instance, Mapping, Sequence
 from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
@@ -46,6 +47,51 @@ def _default(machine: Machine, cls: Class, name: str) -> Value | None:
             return machine.call(factory, Arguments(), only.site or cst.Name("_"))
         return given.get("default")
     return value
+
+
+def is_a_row(cls: Class) -> bool:
+    """A named tuple with nothing of its own: whatever takes it as a whole takes a tuple."""
+    if not cls.derives_from(*python.TUPLES):
+        return False
+    names = holding.fields(cls)
+    own = (value for one in cls.order for name, value in one.attributes.items() if name not in names)
+    return not any(isinstance(obj, (Function, External)) for value in own for obj in value.objs)
+
+
+def row(machine: Machine, cls: Class, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """The tuple that it is, whose items have names."""
+    names, made = holding.fields(cls), machine.made(Sequence, node, cls)
+    spread = holding.any_item(arguments.star) if arguments.star is not None else None
+    named = {**arguments.expanded(), **arguments.keywords}
+    unseen = join(spread or NOTHING, holding.double_starred(arguments) or NOTHING)
+    values = []
+    for place, name in enumerate(names):
+        value = arguments.positional[place] if place < len(arguments.positional) else named.get(name)
+        values.append(value or join(_default(machine, cls, name) or NOTHING, unseen))
+    return _entered(machine, made, names, values)
+
+
+def _entered(machine: Machine, made: Sequence, names: Iterable[str], values: list[Value]) -> Value:
+    for name, value in zip(names, values, strict=True):
+        machine.keep(made.attributes, name, value, made)
+    before, made.items = made.items, tuple(made.attributes[name] for name in made.attributes)
+    machine.stores += before != made.items
+    return Value(made.alone)
+
+
+def replaced(machine: Machine, old: Sequence, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`row._replace(name=value)`"""
+    values = {**old.attributes, **arguments.expanded(), **arguments.keywords}
+    names = tuple(old.attributes)
+    return _entered(machine, machine.made(Sequence, node, old), names, [values[name] for name in names])
+
+
+def row_as_dictionary(machine: Machine, old: Sequence, node: cst.CSTNode) -> Value:
+    """`row._asdict()`"""
+    made = machine.made(Mapping, node, "fields", old)
+    for name, value in old.attributes.items():
+        machine.keep(made.items, name, value, made)
+    return Value(made.alone)
 
 
 def named_tuple(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

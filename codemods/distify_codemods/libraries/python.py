@@ -132,7 +132,7 @@ COPIES = (DEEP_COPY, "copy.copy")
 #: What gives all attributes of an object at once: an attribute, and functions; and what sets one past its class.
 FIELDS, AS_FIELDS, SETS_PLAINLY = "__dict__", "builtins.vars", "builtins.object.__setattr__"
 AS_DICTIONARY = ("dataclasses.asdict", "attr.asdict", "attrs.asdict")
-TUPLE_AS_DICTIONARY = "_asdict"
+TUPLE_AS_DICTIONARY, TUPLE_REPLACED = "_asdict", "_replace"
 #: The environment of a process, and what sets and reads it.
 ENVIRONMENT = "os.environ"
 SETS_IF_MISSING = "os.environ.setdefault"

@@ -1,0 +1,85 @@
+"""Figures of a step in a named tuple or a dataclass: whoever takes it as a whole takes those of the global batch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.scripts import DATA, IMPORTS, LOADER, OPTIMIZER, converted
+
+NAMED = """\
+class Figures(NamedTuple):
+    loss: float
+    error: float
+
+
+"""
+RECORDS = {
+    "typing": "from typing import NamedTuple\n\n\n" + NAMED,
+    "collections": 'from collections import namedtuple\n\nFigures = namedtuple("Figures", "loss error")\n\n\n',
+    "dataclass": "from dataclasses import dataclass\n\n\n@dataclass\n" + NAMED.replace("(NamedTuple)", ""),
+}
+STEP = """\
+def step(x, y):
+    out = model(x)
+    loss = nn.functional.mse_loss(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return Figures(loss.item(), (out - y).abs().mean().item())
+
+
+"""
+REDUCED = "return Figures(rt.all_reduce_mean(loss.item()), rt.all_reduce_mean((out - y).abs().mean().item()))"
+WHOLE = ["print(figures)", "history.append(figures)", "print(max(history + [figures], key=str))"]
+OF_TUPLES = [
+    "print('%.3f %.3f' % figures)",
+    "print('step', *figures)",
+    "total += sum(figures)",
+    "total += np.mean(figures)",
+    "total += np.array(figures[:2])",
+    "total += figures._replace(error=0).loss",
+    "history.append(figures._asdict())",
+    "history.append(dict(zip(figures._fields, figures)))",
+]
+
+
+def _script(record: str, use: str) -> str:
+    model = f"{LOADER}model = nn.Linear(4, 1)\n{OPTIMIZER}"
+    turn = f"    for x, y in loader:\n        figures = step(x, y)\n        {use}\n"
+    loop = f"history, total = [], 0.0\nfor epoch in range(3):\n{turn}"
+    return f"import numpy as np\n{IMPORTS}{RECORDS[record]}{DATA}{model}\n\n{STEP}{loop}print(history, total)\n"
+
+
+@pytest.mark.parametrize(
+    ("record", "use"),
+    [
+        *((record, use) for record in RECORDS for use in WHOLE),
+        *((record, use) for record in ("typing", "collections") for use in OF_TUPLES),
+        ("dataclass", "total += sum(dataclasses.astuple(figures))"),
+    ],
+)
+def test_it_holds_those_of_the_global_batch(record: str, use: str) -> None:
+    before = _script(record, use)
+    after = converted(f"import dataclasses\n{before}" if "dataclasses." in use else before)
+    assert REDUCED in after or (use.startswith("total") and "total = rt.all_reduce_mean(total)" in after)
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_what_is_read_of_it_one_by_one_is_put_together_there(record: str) -> None:
+    after = converted(_script(record, "total += figures.loss"))
+    assert "return Figures(loss.item(), (out - y).abs().mean().item())" in after
+    assert "rt.all_reduce_mean" in after
+
+
+@pytest.mark.parametrize("record", ["typing", "collections"])
+def test_what_it_is_asked_for_is_not_decided(record: str) -> None:
+    """It is a tuple, and of its own class."""
+    use = "total += figures.loss if isinstance(figures, Figures) else float('nan')"
+    assert converted(_script(record, use)).count("isinstance(figures, Figures)") == 1
+
+
+def test_nothing_is_put_together_where_it_holds_no_figures() -> None:
+    before = _script("typing", "print(Figures(len(loader), epoch))")
+    after = converted(before)
+    assert "print(Figures(len(loader), epoch))" in after
+    assert "rt.all_reduce" not in after
