@@ -9,7 +9,7 @@ from typing import TypeVar
 import libcst as cst
 
 from distify_codemods import arguments, tree
-from distify_codemods.plan import Guard, Hoist, Insertion, Plan
+from distify_codemods.plan import AFTER_HOISTS, Guard, Hoist, Insertion, Plan
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 _EMPTY_LINE = cst.EmptyLine(indent=False)
@@ -218,7 +218,9 @@ class _Applying:
         plan, keys = self.plan, _keys(original)
         removed, left = self.is_removed(original), self.left
         part = self.with_orphans(part)
-        before = [*self.statements(_of(keys, plan.before)), *_of(keys, self.hoisted)]
+        above = _of(keys, plan.before)
+        last = [one for one in above if one.order >= AFTER_HOISTS]
+        before = [*self.statements(above[: len(above) - len(last)]), *_of(keys, self.hoisted), *self.statements(last)]
         after = self.statements(_of(keys, plan.after))
         comments = _of(keys, plan.comments)
         if before:

@@ -32,6 +32,10 @@ class Insertion:
     order: int  # among the insertions at one place
 
 
+#: From this order on, a statement comes after the expressions that got names above the same statement.
+AFTER_HOISTS = 100
+
+
 @dataclass(frozen=True)
 class Guard:
     header: str  # such as "if x:"

@@ -242,6 +242,34 @@ def test_wrappers_come_off() -> None:
     assert on_ranks(_unwrapped, ranks=1) == [[True, True, True]]
 
 
+class Grid(nn.Module):
+    """One of its buffers shows the same memory in each column; `later`: from the first pass on."""
+
+    def __init__(self, later: bool) -> None:
+        super().__init__()
+        self.layer, self.norm = nn.Linear(4, 3), nn.BatchNorm1d(3)
+        self.register_buffer("grid", None if later else torch.arange(2.0)[:, None].expand(2, 3))
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        if self.grid is None:
+            self.grid, _ = torch.meshgrid(torch.arange(2.0), torch.zeros(3), indexing="ij")
+        return self.norm(self.layer(rows)) * self.grid[1]  # type: ignore[no-any-return]
+
+
+def _with_a_grid(later: bool) -> list[list[float]]:
+    model = Grid(later)
+    replica = DistributedDataParallel(model, device_ids=rt.device_ids(model))
+    for turn in range(3):
+        replica(torch.randn(8, 4, generator=torch.Generator().manual_seed(turn))).square().mean().backward()
+    assert model.grid is not None
+    return model.grid.tolist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_buffers_that_are_views_can_be_broadcast(later: bool) -> None:
+    assert on_ranks(_with_a_grid, later) == [[[0.0] * 3, [1.0] * 3]] * 2
+
+
 def _unwrapped() -> list[bool]:
     model = nn.Linear(2, 2)
     replica = DistributedDataParallel(model)

@@ -69,6 +69,24 @@ def drawn_between_passes(decisions: Decisions) -> Iterator[Link]:
             )  # fmt: skip
 
 
+def drawing_header(facts: Facts, stretch: streams.Stretch) -> cst.BaseExpression | None:
+    """What a training loop goes through, where making that draws numbers, or is not known not to."""
+    if not isinstance(stretch.node, cst.For):
+        return None
+    header = stretch.node.iter
+    calls = [node for node in tree.walk(header) if isinstance(node, cst.Call)]
+    if not all(facts.value(one.func).objs for one in calls):
+        return header
+    for event in facts.run.events if calls else ():
+        within = any(
+            here.node is stretch.node and not here.arm and here.frame.context == stretch.frame.context
+            for here in event.here.up()
+        )
+        if within and draws(event) and not stretch.holds(event):
+            return header
+    return None
+
+
 def draws(event: Event) -> bool:
     """Whether random numbers come from what all of the process draws from."""
     if has_a_stream_of_its_own(event):

@@ -14,6 +14,7 @@ from distify_codemods.decisions.streams import Stretch
 from distify_codemods.events import Event, Kind
 from distify_codemods.libraries import drawing, listings, python
 from distify_codemods.origins import Origin
+from distify_codemods.plan import AFTER_HOISTS
 from distify_codemods.program import Module
 from distify_codemods.rules import paths, tuning
 from distify_codemods.rules.base import Context, Rule
@@ -153,7 +154,10 @@ def _take_its_batch(context: Context, batch: entropy.Drawn) -> None:
 def _apart(context: Context, one: Stretch) -> None:
     reason = "from here on dropout and augmentation differ from rank to rank; until here all draw alike"
     text = f"{context.rt(one.module)}.seed_ranks_apart()"
-    context.plan(one.module).insert_before(one.node, text, CODE, reason, -5)
+    plan, header = context.plan(one.module), between.drawing_header(context.facts, one)
+    if header is not None:
+        plan.hoist(one.node, header, context.fresh(one.module, "drawn"), CODE, "drawn alike by all ranks")
+    plan.insert_before(one.node, text, CODE, reason, AFTER_HOISTS)
     message = "random numbers: common up to here, each rank's own in training"
     context.applied(message, one.module, one.node)
 
