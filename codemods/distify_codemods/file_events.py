@@ -256,7 +256,13 @@ def _says_it_writes(facts: Facts, event: Event) -> bool:
         return False
     named = any(isinstance(obj, Setting) for value in event.arguments.all() for obj in value.objs)
     texts = any(isinstance(value.constant(), str) for value in event.arguments.all())
-    return (named or texts) and not _paths(facts, event)
+    return (named or texts or any(map(_may_be_anything, event.arguments.all()))) and not _paths(facts, event)
+
+
+def _may_be_anything(value: Value) -> bool:
+    """Of which nothing is known: what `config["name"]` gives, where it is not seen what made that."""
+    unseen = all(isinstance(obj, External) and not is_quiet(obj.name) for obj in value.objs)
+    return unseen and value.scale is Scale.CONST and not value.sources
 
 
 @answered_once
