@@ -163,6 +163,7 @@ class Sequence(Obj):
 
     items: tuple[Value, ...] | None = None
     element: Value | None = None
+    names: tuple[str, ...] = ()  # of its items: a named tuple
     per_sample: bool = False  # one item for each sample of a batch
     of_each: bool = False  # made in turns that go through the samples of a batch: of each, or of some
     drawn: bool = False  # random numbers say how many items it has
@@ -176,6 +177,10 @@ class Sequence(Obj):
 
     def any(self) -> Value:
         return join(*self.parts())
+
+    def named(self, name: str) -> Value:
+        """The item of a named tuple."""
+        return self.items[self.names.index(name)] if self.items is not None else self.any()
 
     def grow(self, *values: Value) -> None:
         """Any item may be one of these, too."""

@@ -326,7 +326,7 @@ def displays(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         yield from made_before(facts.module_of(node), node)
     for obj in facts.value(node).objs if isinstance(node, cst.BaseExpression) else ():
         is_display = isinstance(obj.site, _DISPLAYS) and isinstance(obj, (Mapping, Sequence))
-        if isinstance(obj.site, cst.BaseExpression) and (is_display or is_record(obj)):
+        if isinstance(obj.site, cst.BaseExpression) and (is_display or _is_record_of_training(facts, obj)):
             yield obj.site
         yield from put_into(facts).get(obj, ())
 
@@ -338,12 +338,18 @@ def _is_written_down(obj: Obj) -> bool:
     return called or isinstance(made, _DISPLAYS)
 
 
+def _is_record_of_training(facts: Facts, obj: Obj) -> bool:
+    """Where a class is called, figures of training and of other batches may go in: what this one holds is asked."""
+    held = obj.parts() if isinstance(obj, Sequence) else obj.attributes.values()
+    return is_record(obj) and any(facts.shares_of_training(value) for value in held)
+
+
 def is_record(obj: Obj) -> bool:
     """A named tuple, or an object whose attributes are what its class is called with: a dataclass."""
     if isinstance(obj, Instance):
         plain = obj.of is not None and obj.base is None and not obj.of.libraries
         return plain and obj.of is not None and obj.of.member("__init__") is None
-    return isinstance(obj, Sequence) and bool(obj.attributes)
+    return isinstance(obj, Sequence) and bool(obj.names)
 
 
 def holds_several(value: Value) -> bool:

@@ -150,7 +150,7 @@ class OwnFigures:
         return any(map(self.is_own, inside))
 
     def _is_for_effect(self, event: Event) -> bool:
-        return self.facts.in_training(event) and isinstance(event.module.parents.get(event.node), cst.Expr)
+        return isinstance(event.module.parents.get(event.node), cst.Expr)
 
 
 def of(decisions: Decisions) -> OwnFigures:

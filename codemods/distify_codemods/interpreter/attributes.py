@@ -64,8 +64,8 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
         return settings.inside_of(machine, obj, name)
     if isinstance(obj, Mapping) and name in obj.items and name not in dir(dict):
         return obj.items[name]
-    if isinstance(obj, Sequence) and name in obj.attributes:
-        return obj.attributes[name]
+    if isinstance(obj, Sequence) and name in obj.names:
+        return obj.named(name)
     if isinstance(obj, Sequence) and name in python.WRAPPED:
         return Value(obj.alone)
     if isinstance(obj, (Mapping, Sequence, Passing)):

@@ -91,6 +91,12 @@ def candidates(machine: Machine, parts: list[Part], package: str) -> list[str]:
     return [f"{folder}.{name}" for name in found if len(found) <= _MOST and program.reads(importer, place, name, level)]
 
 
+def shape_of(machine: Machine, node: cst.BaseExpression) -> re.Pattern[str]:
+    """What a name looks like that is put together when the program runs: `"on_" + event`."""
+    parts = parts_of(machine, node)
+    return re.compile("".join(r"\w*" if part is None else re.escape(part) for part in parts))
+
+
 def parts_of(machine: Machine, node: cst.BaseExpression) -> list[Part]:
     """A text as it is put together; None stands for what is not known of it."""
     return _merged(_parts(machine, node, 0))
@@ -113,6 +119,9 @@ def _parts(machine: Machine, node: cst.BaseExpression, depth: int) -> list[Part]
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         return _called(machine, node, node.func, depth)
     if isinstance(node, cst.Name):
+        here = machine.frame.env.get(node.value, NOTHING).constant()  # elsewhere it may be another one
+        if isinstance(here, str):
+            return [here]
         definition = _definition(machine, node)
         return _parts(machine, definition, depth + 1) if definition is not None else [_SOMETHING]
     return [_SOMETHING]

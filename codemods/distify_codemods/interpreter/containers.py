@@ -186,7 +186,7 @@ def method(
 
 def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     own = Value(obj.alone)
-    if obj.attributes and name in (python.TUPLE_AS_DICTIONARY, python.TUPLE_REPLACED):
+    if obj.names and name in (python.TUPLE_AS_DICTIONARY, python.TUPLE_REPLACED):
         if name == python.TUPLE_REPLACED:
             return records.replaced(machine, obj, arguments, node)
         return records.row_as_dictionary(machine, obj, node)

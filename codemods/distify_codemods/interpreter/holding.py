@@ -224,6 +224,7 @@ def mapped(
     for obj in value.objs:
         if isinstance(obj, Sequence):
             listed = machine.made(Sequence, node, obj, how, per_sample=obj.per_sample, mixed=obj.mixed)
+            listed.names = obj.names
             listed.items = tuple(map(change, obj.items)) if obj.items is not None else None
             listed.element = change(obj.element) if obj.element is not None else None
             objs.append(listed)

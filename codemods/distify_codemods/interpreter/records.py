@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -71,26 +70,26 @@ def row(machine: Machine, cls: Class, arguments: Arguments, node: cst.CSTNode) -
     return _entered(machine, made, names, values)
 
 
-def _entered(machine: Machine, made: Sequence, names: Iterable[str], values: list[Value]) -> Value:
-    for name, value in zip(names, values, strict=True):
-        machine.keep(made.attributes, name, value, made)
-    before, made.items = made.items, tuple(made.attributes[name] for name in made.attributes)
+def _entered(machine: Machine, made: Sequence, names: tuple[str, ...], values: list[Value]) -> Value:
+    known = made.items if made.items is not None and len(made.items) == len(values) else [NOTHING] * len(values)
+    before, made.names = made.items, names
+    made.items = tuple(join(one, other) for one, other in zip(known, values, strict=True))
     machine.stores += before != made.items
     return Value(made.alone)
 
 
 def replaced(machine: Machine, old: Sequence, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`row._replace(name=value)`"""
-    values = {**old.attributes, **arguments.expanded(), **arguments.keywords}
-    names = tuple(old.attributes)
-    return _entered(machine, machine.made(Sequence, node, old), names, [values[name] for name in names])
+    given = {**arguments.expanded(), **arguments.keywords}
+    values = [given.get(name) or old.named(name) for name in old.names]
+    return _entered(machine, machine.made(Sequence, node, old), old.names, values)
 
 
 def row_as_dictionary(machine: Machine, old: Sequence, node: cst.CSTNode) -> Value:
     """`row._asdict()`"""
     made = machine.made(Mapping, node, "fields", old)
-    for name, value in old.attributes.items():
-        machine.keep(made.items, name, value, made)
+    for name in old.names:
+        machine.keep(made.items, name, old.named(name), made)
     return Value(made.alone)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -46,11 +47,31 @@ def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
         node = cst.Attribute(cst.Name("_"), cst.Name(name))  # of a batch, say
         own = attributes.tensor_attribute(machine, holder, name, node)
         return own if collated.has_always(holder, name) else join(own, *default)
-    found = [_named(machine, obj, name, holder) for obj in objs]
+    shape = _shape(machine, node) if not isinstance(name, str) else None
+    found = [
+        _matching(machine, obj, shape) if shape is not None and isinstance(obj, Instance)
+        else _named(machine, obj, name, holder)
+        for obj in objs
+    ]  # fmt: skip
     value = elsewhere.joined(machine, name, join(*found)) if isinstance(name, str) else join(*found)
     if value.objs or not default:
         return value
     return default[0] if _lack(objs, name) else replace(join(default[0], value), open=True)
+
+
+def _shape(machine: Machine, node: cst.CSTNode) -> re.Pattern[str] | None:
+    """What the name may be, as far as the call shows it."""
+    if not isinstance(node, cst.Call) or len(node.args) < 2:
+        return None
+    return by_name.shape_of(machine, node.args[1].value)
+
+
+def _matching(machine: Machine, obj: Instance, shape: re.Pattern[str]) -> Value:
+    """The attributes and methods of such names; special methods are meant by none that is put together."""
+    order = obj.of.order if obj.of is not None else ()
+    names = dict.fromkeys(name for table in (obj.attributes, *(one.attributes for one in order)) for name in table)
+    meant = [name for name in names if shape.fullmatch(name) and not name.startswith("__")]
+    return join(*(machine.attribute(obj, name) for name in meant))
 
 
 def _lack(objs: InOrder[Obj], name: object) -> bool:

@@ -157,7 +157,7 @@ def _apart(context: Context, one: Stretch) -> None:
     plan, header = context.plan(one.module), between.drawing_header(context.facts, one)
     if header is not None:
         plan.hoist(one.node, header, context.fresh(one.module, "drawn"), CODE, "drawn alike by all ranks")
-    plan.insert_before(one.node, text, CODE, reason, AFTER_HOISTS)
+    plan.insert_before(one.node, text, CODE, reason, -5 if header is None else AFTER_HOISTS)
     message = "random numbers: common up to here, each rank's own in training"
     context.applied(message, one.module, one.node)
 
