@@ -71,7 +71,8 @@ def _matching(machine: Machine, obj: Instance, shape: re.Pattern[str]) -> Value:
     order = obj.of.order if obj.of is not None else ()
     names = dict.fromkeys(name for table in (obj.attributes, *(one.attributes for one in order)) for name in table)
     meant = [name for name in names if shape.fullmatch(name) and not name.startswith("__")]
-    return join(*(machine.attribute(obj, name) for name in meant))
+    unnamed = [value for name, value in obj.attributes.items() if not name.isidentifier()]  # put there likewise
+    return join(*unnamed, *(machine.attribute(obj, name) for name in meant))
 
 
 def _lack(objs: InOrder[Obj], name: object) -> bool:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import cmath
 import functools
-import sys
 import types
-from collections import deque
+from collections import UserDict, UserList, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Number
@@ -20,8 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from distify_runtime.shared.comparing import Left
-from distify_runtime.shared.containers import KINDS, as_array, base_of, entries_of, held_in, refill
+from distify_runtime.shared.containers import as_array, base_of, entries_of, held_in, refill
 from distify_runtime.shared.escapes import storage_of
+from distify_runtime.shared.names import Names, is_of_a_library, names_of
 from distify_runtime.shared.streams import rewinding
 
 _MOST = 2000  # objects that are looked at
@@ -30,7 +30,7 @@ _MOST_ENTRIES = 2**20  # of a tensor, by the same token
 _DEEPEST = 2  # containers in containers
 _OF_TORCH = frozenset(vars(nn.Module()))
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_PLAIN = (str, bytes, Number, type(None), type, types.ModuleType, types.BuiltinFunctionType)
+_PLAIN = (str, bytes, Number, type(None), types.ModuleType, types.BuiltinFunctionType)
 #: How far apart, as a share of their size, numbers may be that are computed in another order.
 _ROUNDING = 1e-3
 
@@ -47,7 +47,6 @@ class _Held:
     holder: Any
     before: Any
     rewind: Callable[[], Any] | None = None  # of a generator of random numbers
-    are_attributes: bool = False  # of an object of the script's own
 
 
 class Surroundings:
@@ -90,6 +89,8 @@ class Surroundings:
             elif isinstance(held.holder, types.CellType):
                 if _is_filled(held.holder):
                     held.holder.cell_contents = held.before
+            elif isinstance(held.holder, Names):
+                held.holder.become(held.before)
             elif base_of(held.holder):
                 refill(held.holder, held.before)
             elif (array := as_array(held.holder)) is not None:
@@ -101,10 +102,10 @@ class Surroundings:
 
 def _joined(held: _Held, key: str) -> str:
     """`history[0]`, `holder.total`: as a script writes it."""
-    if not held.are_attributes and not isinstance(held.holder, nn.Module):
+    if not isinstance(held.holder, Names | nn.Module):
         return held.name + key
     attribute, _, rest = key[2:].partition("']")
-    return f"{held.name}.{attribute}{rest}"
+    return f"{held.name}.{attribute}{rest}".removeprefix(".")
 
 
 def differing(whole: dict[str, Any], everyone: Sequence[dict[str, Any]]) -> list[str]:
@@ -180,6 +181,7 @@ def _reached(model: nn.Module) -> Iterator[_Held]:
         if id(value) in met or isinstance(value, _PLAIN):
             continue
         met[id(value)] = value
+        yield from (_Held(name if one.spelled is None else one.spelled, one, one.now()) for one in names_of(value))
         if isinstance(value, Tensor):
             if _may_be_written(value) and storage_of(value) not in own:
                 yield _Held(name, value, value.clone())
@@ -201,8 +203,6 @@ def _held(name: str, value: Any) -> Iterator[_Held]:
         yield _Held(name, array, array.copy())
     elif isinstance(value, types.CellType | nn.Module):
         yield _Held(name, value, _content(value))
-    if _is_of_the_script(value) and not isinstance(value, nn.Module):
-        yield _Held(name, vars(value), dict(vars(value)), are_attributes=True)
 
 
 def _may_be_noted(array: Any) -> bool:
@@ -220,6 +220,8 @@ def _content(value: Any) -> Any:
         return value.cell_contents if _is_filled(value) else None
     if base_of(value) or isinstance(value, Tensor) or as_array(value) is not None:
         return value
+    if isinstance(value, Names):
+        return value.now()
     if isinstance(value, nn.Module):
         return {name: one for name, one in vars(value).items() if name not in _OF_TORCH}
     return getattr(value, "__dict__", None)  # which generators of random numbers have none of
@@ -245,8 +247,10 @@ def _within(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"[{key!r}]", one) for key, one in value.items())
     elif isinstance(value, list | tuple | set | deque):
         yield from ((f"[{index}]", one) for index, one in enumerate(value))
-    if _is_of_the_script(value) and not isinstance(value, nn.Module):
-        yield from ((f".{name}", one) for name, one in vars(value).items())
+    if isinstance(value, UserDict | UserList):
+        yield ".data", value.data
+    for names in names_of(value):
+        yield from ((f".{name}", one) for name, one in names.now().items())
 
 
 def _is_filled(cell: types.CellType) -> bool:
@@ -259,19 +263,5 @@ def _is_filled(cell: types.CellType) -> bool:
 
 def _own_methods(kind: type) -> Iterator[Callable[..., Any]]:
     for base in kind.__mro__:
-        if not _is_of_a_library(base):
+        if not is_of_a_library(base):
             yield from (one for one in vars(base).values() if isinstance(one, types.FunctionType))
-
-
-def _is_of_the_script(value: Any) -> bool:
-    """Whether it is an object of a class of the script's own. Those of libraries may be other threads'."""
-    bases = (base for base in type(value).__mro__ if base is not object and base not in KINDS)
-    return hasattr(value, "__dict__") and not any(map(_is_of_a_library, bases))
-
-
-@functools.cache
-def _is_of_a_library(kind: type) -> bool:
-    top = kind.__module__.partition(".")[0]
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
-    ours = top == "torch" or top == "distify_runtime" or (top in sys.stdlib_module_names and top != "__main__")
-    return ours or "site-packages" in file
