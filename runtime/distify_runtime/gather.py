@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from torch.utils.data import DataLoader
 from distify_runtime import communicator
 from distify_runtime.environment import is_alone, rank
 from distify_runtime.meeting import collective
-from distify_runtime.per_sample import Leaf, is_per_sample
+from distify_runtime.per_sample import Leaf, is_array, is_per_sample
 from distify_runtime.samplers import ShardedBatchSampler
 
 
@@ -35,7 +36,7 @@ def gather_batch(loader: DataLoader[Any], *values: Any, several_rows: bool = Fal
     """The whole batch of each value, in the dataset's order, on every rank. A collective.
 
     `loader` is the one being looped over; its batch sampler is a `ShardedBatchSampler`. A value holds this
-    rank's share: a tensor with one row per sample, or a list with one element per sample (none a tensor).
+    rank's share: a tensor or array with one row per sample, or a list with one element per sample (none a tensor).
     Tuples, dicts and lists of tensors are gathered element by element. Tensors come back detached. One value
     in, one out; several in, a tuple out; in a world of one the values themselves.
     `several_rows`: each tensor may have several rows for each sample, as many for all, those of a sample together
@@ -62,8 +63,8 @@ def _current_shares(loader: DataLoader[Any]) -> tuple[list[int], int]:
 
 
 def _leaves(value: Any) -> Iterator[Leaf]:
-    """The tensors and per-sample lists or tuples in a value, from left to right."""
-    if isinstance(value, Tensor) or is_per_sample(value):
+    """The tensors, arrays and per-sample lists or tuples in a value, from left to right."""
+    if _is_leaf(value):
         yield value
         return
     for element in _elements(value):
@@ -72,7 +73,7 @@ def _leaves(value: Any) -> Iterator[Leaf]:
 
 def _rebuild(value: Any, leaves: Iterator[Any]) -> Any:
     """A copy of `value` with its leaves replaced, from left to right."""
-    if isinstance(value, Tensor) or is_per_sample(value):
+    if _is_leaf(value):
         return next(leaves)
     elements = [_rebuild(element, leaves) for element in _elements(value)]
     if isinstance(value, dict):
@@ -81,6 +82,10 @@ def _rebuild(value: Any, leaves: Iterator[Any]) -> Any:
             rebuilt[key] = element
         return rebuilt
     return type(value)(*elements) if hasattr(value, "_fields") else type(value)(elements)
+
+
+def _is_leaf(value: Any) -> bool:
+    return isinstance(value, Tensor) or is_array(value) or is_per_sample(value)
 
 
 def _elements(value: Any) -> list[Any]:
@@ -95,8 +100,10 @@ def _elements(value: Any) -> list[Any]:
     raise TypeError(f"gather_batch gathers tensors, and lists, tuples and dicts of them, no {type(value).__name__}")
 
 
-def _check_rows(leaf: Leaf, rows: int, several: bool) -> None:
-    if not isinstance(leaf, Tensor):
+def _check_rows(leaf: Any, rows: int, several: bool) -> None:
+    if is_array(leaf):
+        found, described = (leaf.shape[0] if leaf.ndim else -1), f"an array of shape {leaf.shape}"
+    elif not isinstance(leaf, Tensor):
         found, described = len(leaf), f"a {type(leaf).__name__} of {len(leaf)} elements"
     else:
         found, described = (leaf.shape[0] if leaf.dim() else -1), f"a tensor of shape {tuple(leaf.shape)}"
@@ -117,9 +124,18 @@ def _gather(leaves: list[Leaf], shares: list[int]) -> Iterator[Leaf]:
             _check_alike(described, shares)
             parts = _all_gather(leaf, described)
             yield torch.cat([parts[index] for index in contributors])
+        elif is_array(leaf):
+            yield _rows_of([described[index] for index in contributors])
         else:
             whole = [element for index in contributors for element in described[index]]
             yield tuple(whole) if isinstance(leaf, tuple) else whole
+
+
+def _rows_of(arrays: list[Any]) -> Any:
+    if len({array.shape[1:] for array in arrays}) > 1:
+        shapes = ", ".join(str(array.shape) for array in arrays)
+        raise ValueError(f"gather_batch got shapes {shapes} by rank: pad the samples to one size over all batches")
+    return sys.modules["numpy"].concatenate(arrays)
 
 
 def _check_alike(layouts: tuple[_Layout, ...], shares: list[int]) -> None:

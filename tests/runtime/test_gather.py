@@ -6,6 +6,7 @@ from collections import namedtuple
 from typing import Any
 
 import distify_runtime as rt
+import numpy as np
 import pytest
 import torch
 from ranks import on_ranks
@@ -109,6 +110,7 @@ def _kinds_of_values() -> dict[str, Any]:
         "nested": rt.gather_batch(loader, {"a": (batch, [batch.bfloat16(), names]), "b": Pair(batch, names)}),
         "texts": rt.gather_batch(loader, (batch, tuple(names)), tuple(name.encode() for name in names)),
         "complex": rt.gather_batch(loader, torch.complex(weights, weights)),
+        "arrays": rt.gather_batch(loader, batch.numpy(), np.array(names)),
         "no columns": rt.gather_batch(loader, batch[:, :0]).shape,
     }
 
@@ -122,6 +124,9 @@ def test_values_of_every_kind_are_gathered() -> None:
         assert values["grad"] is False
         assert values["complex"].equal(torch.complex(rows.double(), rows.double()))
         assert values["no columns"] == (5, 0)
+        array, texts = values["arrays"]
+        assert isinstance(array, np.ndarray)
+        assert (array.tolist(), texts.tolist()) == (rows.tolist(), names)
         batch, several_names, first = values["several"]
         assert batch.equal(rows)
         assert several_names == names
