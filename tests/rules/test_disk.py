@@ -38,6 +38,8 @@ MAKES = 'os.makedirs("runs/%d" % (number + 1))\n'
                      id="names of entries"),
         pytest.param('number = sum(os.path.exists(f"runs/{i}") for i in range(9))\n',
                      'sum(rt.from_main_process(os.path.exists(f"runs/{i}")) for i in range(9))', id="how many exist"),
+        pytest.param('number = 1 if Path("runs").is_symlink() or Path("runs").exists() else 0\n',
+                     'rt.call_on_main_process(lambda: Path("runs").is_symlink() or Path("runs").exists())', id="or"),
         pytest.param('number = int(os.path.getmtime("runs"))\n',
                      'int(rt.from_main_process(os.path.getmtime("runs")))', id="an age"),
     ],

@@ -83,3 +83,50 @@ def test_nothing_is_put_together_where_it_holds_no_figures() -> None:
     after = converted(before)
     assert "print(Figures(len(loader), epoch))" in after
     assert "rt.all_reduce" not in after
+
+
+OBJECT = """\
+class Kept:
+    def __init__(self):
+        self.losses = []
+
+    def __iadd__(self, figure):
+        self.losses.append(figure)
+        return self
+
+    def __str__(self):
+        return str(sum(self.losses) / len(self.losses))
+
+
+"""
+LOOP_OF = """\
+for epoch in range(3):
+    kept = Kept()
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {use}
+    print({shown})
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "shown", "reduced"),
+    [
+        ("kept += loss.item()", "kept", "kept += rt.all_reduce_mean(loss.item())"),
+        ("kept.losses = kept.losses + [loss.item()]", "min(kept.losses)", "+ [rt.all_reduce_mean(loss.item())]"),
+        (
+            "kept.losses = (kept.losses + [loss.item()])[-3:]",
+            "np.median(kept.losses)",
+            "[rt.all_reduce_mean(loss.item())]",
+        ),
+    ],
+)
+def test_what_is_kept_in_an_object_is_that_of_the_global_batch(use: str, shown: str, reduced: str) -> None:
+    loop = LOOP_OF.format(use=use, shown=shown)
+    model = f"{LOADER}model = nn.Linear(4, 1)\n{OPTIMIZER}"
+    after = converted(f"import numpy as np\n{IMPORTS}\n\n{OBJECT}{DATA}{model}{loop}")
+    assert reduced in after
+    assert "kept = rt.all_reduce_mean(kept)" not in after

@@ -326,7 +326,7 @@ def displays(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         yield from made_before(facts.module_of(node), node)
     for obj in facts.value(node).objs if isinstance(node, cst.BaseExpression) else ():
         is_display = isinstance(obj.site, _DISPLAYS) and isinstance(obj, (Mapping, Sequence))
-        if isinstance(obj.site, cst.BaseExpression) and (is_display or _is_record_of_training(facts, obj)):
+        if isinstance(obj.site, cst.BaseExpression) and (is_display or _is_made_of_training(facts, obj)):
             yield obj.site
         yield from put_into(facts).get(obj, ())
 
@@ -338,10 +338,12 @@ def _is_written_down(obj: Obj) -> bool:
     return called or isinstance(made, _DISPLAYS)
 
 
-def _is_record_of_training(facts: Facts, obj: Obj) -> bool:
-    """Where a class is called, figures of training and of other batches may go in: what this one holds is asked."""
+def _is_made_of_training(facts: Facts, obj: Obj) -> bool:
+    """A record, or a list made of lists: where a class is called, or lists are put together, figures of training and of
+    other batches may go in, so that what this one holds is asked."""
+    listed = isinstance(obj, Sequence) and isinstance(obj.site, (cst.BinaryOperation, cst.Subscript))
     held = obj.parts() if isinstance(obj, Sequence) else obj.attributes.values()
-    return is_record(obj) and any(facts.shares_of_training(value) for value in held)
+    return (listed or is_record(obj)) and any(facts.shares_of_training(value) for value in held)
 
 
 def is_record(obj: Obj) -> bool:

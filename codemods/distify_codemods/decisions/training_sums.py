@@ -51,11 +51,13 @@ def training_sums(facts: Facts, loop: BatchLoop) -> Reduction | None:
 
 
 def _is_figure(facts: Facts, loop: BatchLoop, name: str) -> bool:
-    """A number that adds up what the batches of this loop give, and not a list."""
+    """A number that adds up what the batches of this loop give, and not a list, nor an object that does as it likes."""
     held = [
         facts.value(node) for node in tree.walk(loop.node.body) if isinstance(node, cst.Name) and node.value == name
     ]
-    return bool(held) and not any(isinstance(obj, (Sequence, Mapping)) for value in held for obj in value.objs)
+    return bool(held) and not any(
+        isinstance(obj, (Sequence, Mapping, Instance)) for value in held for obj in value.objs
+    )
 
 
 def halves(facts: Facts, found: Reduction, beside: Collection[str], told: Collection[cst.CSTNode]) -> set[str]:

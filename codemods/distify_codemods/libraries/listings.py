@@ -17,14 +17,14 @@ FUNCTIONS_THAT_TELL = frozenset(
     ["os.stat", "os.lstat", *(f"os.path.{name}" for name in "exists lexists isfile isdir islink".split()),
      *(f"os.path.get{name}" for name in ("size", "mtime", "ctime", "atime"))]
 )  # fmt: skip
-METHODS_THAT_TELL = frozenset({"exists", "is_file", "is_dir", "stat"})
+METHODS_THAT_TELL = frozenset({"exists", "is_file", "is_dir", "is_symlink", "stat", "lstat"})
 #: Those that fail where the file is gone, and what takes it away.
 RAISES = frozenset(
-    {"os.stat", "os.lstat", "stat", *(f"os.path.get{name}" for name in "size mtime ctime atime".split())}
+    {"os.stat", "os.lstat", "stat", "lstat", *(f"os.path.get{name}" for name in "size mtime ctime atime".split())}
 )
 REMOVES = frozenset({"os.remove", "os.unlink", "unlink"})
 #: What asks for all that is known of a file at once.
-STATUS = frozenset({"os.stat", "os.lstat", "stat"})
+STATUS = frozenset({"os.stat", "os.lstat", "stat", "lstat"})
 
 #: Those whose answer is a truth or a number, and no path.
 ANSWERS = FUNCTIONS_THAT_TELL | METHODS_THAT_TELL
