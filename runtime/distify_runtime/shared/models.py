@@ -28,6 +28,7 @@ from distify_runtime.shared import (
     costs,
     finding,
     functions,
+    later,
     operations,
     plans,
     region,
@@ -76,6 +77,7 @@ def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = Tru
     hide_group()
     if is_alone():
         return
+    later.is_met()
     seed_ranks_alike()  # what rank 0 alone has done until now may have drawn something
     streams.are(streams.Streams.ALIKE)
     found = list(modules_of([held_by(one) for one in models]))

@@ -81,7 +81,7 @@ def _of_classes(kind: type) -> Iterator[Names]:
     for base in kind.__mro__:
         if base is not object and not is_of_a_library(base):
             put, take = functools.partial(type.__setattr__, base), functools.partial(type.__delattr__, base)
-            yield Names(functools.partial(vars, base), _data, put, take, base.__name__)
+            yield Names(functools.partial(vars, base), _data, put, take, f"class {base.__name__}")
 
 
 def _data(table: Any) -> list[str]:

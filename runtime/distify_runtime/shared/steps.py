@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch.optim import Optimizer
 
-from distify_runtime.shared import alike, costs, region
+from distify_runtime.shared import alike, costs, later, region
 from distify_runtime.shared.messages import RanksParted
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def before(optimizer: Optimizer, models: Sequence[SharedModel]) -> None:
 
 
 def _stop_where_nothing_is_shared(models: Sequence[SharedModel]) -> None:
-    """A run in which every rank does the work of all would be no use."""
+    """A run in which every rank does the work of all would be no use; unless it trains something else afterwards."""
     global _steps
     _steps += 1
     costs.step()
@@ -39,7 +39,7 @@ def _stop_where_nothing_is_shared(models: Sequence[SharedModel]) -> None:
         return
     tops = [one for one in models if one.depth == 0]
     judged = tops if _steps == _STEPS_TO_SHARE else [one for one in tops if one.given_up]
-    if judged and not any(one.is_shared for one in models):
+    if judged and not any(one.is_shared for one in models) and not later.are_expected():
         nothing = "no call of it had a batch to split"
         why = "; ".join(f"{one.name}: {one.given_up or one.forms.why_whole or nothing}" for one in judged)
         larger = (

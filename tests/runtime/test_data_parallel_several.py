@@ -1,0 +1,60 @@
+"""A model that cannot be shared, and another one that is trained after it: the run goes on to that."""
+
+from __future__ import annotations
+
+import pytest
+from ranks import run_script
+
+SCRIPT = """\
+import sys
+import torch
+from torch import nn
+import distify_runtime as rt
+
+rt.init_process_group(whole_batches=True)
+torch.manual_seed(0)
+
+
+class Pairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(4))
+
+    def forward(self, rows):
+        return rows @ self.weight @ rows.T
+
+
+def train(model):
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.randn(8, 4)).square().mean().backward()
+        optimizer.step()
+
+
+def second():
+    student = nn.Linear(4, 2)
+    {line}
+    train(student)
+    return student
+
+
+teacher = Pairs()
+rt.data_parallel(teacher)
+train(teacher)
+print(f"{{second().weight.sum().item():.6f}}")
+"""
+
+
+def test_another_model_may_be_shared_later() -> None:
+    first, second = run_script(SCRIPT.format(line="rt.data_parallel(student)"))
+    assert (first.code, second.code) == (0, 0), first.err
+    assert "Pairs is computed on whole batches by every rank" in first.err
+    assert first.out
+
+
+@pytest.mark.parametrize("line", ["pass", "rt.unwrap(student)"])
+def test_where_no_other_is_shared_the_run_ends(line: str) -> None:
+    first, _ = run_script(SCRIPT.format(line=line))
+    assert first.code == 1
+    assert "no model could be shared" in first.err
