@@ -61,6 +61,13 @@ def test_what_is_printed_between_imports_is_rank_zeros(head: str, lines: str) ->
     assert after == distributed(imports=f"{head}{lines}{IMPORTS}").replace(first, PRINT + first, 1)
 
 
+def test_what_an_optional_import_prints_is_rank_zeros() -> None:
+    tried = 'try:\n    import nowhere_to_be_found\nexcept ImportError:\n    print("not installed")\n'
+    after = converted(script(imports=IMPORTS + tried))
+    assert f"{PRINT}{tried}" in after
+    assert after.count(PRINT) == 1
+
+
 def test_an_environment_is_set_before_torch_is_imported() -> None:
     imports = f'import os\nprint("here")\nos.environ["OMP_NUM_THREADS"] = "1"\n{IMPORTS}'
     before = script(imports=imports, after="print(1)\n")
