@@ -255,3 +255,32 @@ def test_a_state_that_only_some_models_have_fits_the_batch_of_all() -> None:
     conversion = conversion_of(STATED, options=Options())
     assert conversion.strategy is Strategy.SHARDED
     assert b"    state = rt.shard_batch(model.first(args.batch), dim=1)\n" in conversion.files[0].after
+
+
+IN_ITSELF = """\
+import torch
+from torch import nn
+
+table = {"key": 0}
+
+
+def put(key):
+    table["in"] = {"of": table, "key": key}
+
+
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(32, 4), torch.randn(32, 1)
+for index in range(0, 32, 8):
+    put(index)
+    table["x"] = x[index : index + 8]
+    loss = nn.functional.mse_loss(model(table["x"]), y[index : index + 8])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_batch_in_a_table_that_is_in_itself() -> None:
+    """Forward passes are shared; what is in what has no end."""
+    assert conversion_of(IN_ITSELF, strategy="auto").strategy is Strategy.SHARED

@@ -298,23 +298,26 @@ def _layout(value: Value) -> _Layout | None:
     return _Layout(only, EMPTY.union(*cuts))
 
 
-def _parts(value: Value) -> Iterator[Value]:
-    """The value, or what is in its tuples, lists and dictionaries, without literals."""
+def _parts(value: Value, around: frozenset[Obj] = frozenset()) -> Iterator[Value]:
+    """The value, or what is in its tuples, lists and dictionaries, without literals. around: what it is in itself."""
     held = [obj for obj in value.objs if isinstance(obj, (Sequence, Mapping))]
     if not held or any(isinstance(obj, Sequence) and obj.per_sample for obj in held):
         if not (value.objs and all(isinstance(obj, Const) for obj in value.objs)):
             yield value
         return
     for obj in held:
-        if isinstance(obj, Mapping):
-            yield from _parts(obj.any())
+        within = around | {obj}
+        if obj in around:
+            yield NOTHING  # a list that is in itself, for all that is known
+        elif isinstance(obj, Mapping):
+            yield from _parts(obj.any(), within)
         elif obj.items is None and obj.element is not None and isinstance(obj.site, cst.ListComp):
-            yield from _parts(obj.element)
+            yield from _parts(obj.element, within)
         elif obj.items is None:
             yield NOTHING  # of unknown length: a list of batches, a generator
         else:
             for item in obj.items:
-                yield from _parts(item)
+                yield from _parts(item, within)
 
 
 _PLAYED = (
