@@ -195,11 +195,12 @@ class _Search:
         return any(not isinstance(one, cst.Name) and self._is_one_number(module, one) for one in values)
 
     def _figures(
-        self, node: cst.CSTNode, module: Module, own: Collection[cst.CSTNode], seen: int = 0
+        self, node: cst.CSTNode, module: Module, own: Collection[cst.CSTNode], seen: int = 0, means: bool = False
     ) -> Iterator[tuple[Module, cst.BaseExpression]]:
-        """The largest expressions of a known scale that a figure is made of. `own`: of what was put together before."""
+        """The largest expressions of a known scale that a figure is made of. `own`: of what was put together before.
+        `means`: no other ones."""
         if isinstance(node, cst.BaseComp) and (entry := self._entry(node)) is not None:
-            yield from self._figures(entry, module, own, seen)
+            yield from self._figures(entry, module, own, seen, means)
             return
         whole = isinstance(node, cst.IfExp) and self.facts.value(node).scale is Scale.MEAN  # a mean on either way
         if (isinstance(node, _NOT_ALWAYS) and not whole) or node in self.done or node in own or self._looks_up(node):
@@ -209,20 +210,22 @@ class _Search:
             return
         if is_cut(self.facts, node):
             for child in self._parts(node):
-                yield from self._figures(child, module, own, seen)
+                yield from self._figures(child, module, own, seen, means)
             return
         again = value.scale is not Scale.MEAN and any(
             one in own or self._looks_up(one) for one in tree.walk(node)
         )  # would count twice
         if isinstance(node, cst.BaseExpression) and self._is_figure(value) and not again:
-            yield module, node
+            if not means or value.scale is Scale.MEAN:
+                yield module, node
             return
         if seen < 3:
             for place in displays(self.facts, node):
                 if place is not node:
-                    yield from self._figures(place, self.facts.module_of(place), own, seen + 1)
+                    alone = means or is_read_again(self.facts, place)
+                    yield from self._figures(place, self.facts.module_of(place), own, seen + 1, alone)
         for child in self._parts(node):
-            yield from self._figures(child, module, own, seen)
+            yield from self._figures(child, module, own, seen, means)
 
     def _looks_up(self, node: cst.CSTNode) -> bool:
         """`sizes.get(len(x), 0)`: of a rank's own, or by a key of its own, where that of all ranks is another one."""
@@ -336,6 +339,14 @@ def _is_written_down(obj: Obj) -> bool:
     made = obj.site
     called = isinstance(made, cst.Call) and (not made.args or is_record(obj))
     return called or isinstance(made, _DISPLAYS)
+
+
+def is_read_again(facts: Facts, place: cst.BaseExpression) -> bool:
+    """A record, or a list made of lists: what is in there is also read one by one, and put together there. A mean of
+    means is that mean; a sum of sums would be too large."""
+    if isinstance(place, _DISPLAYS):
+        return False
+    return any(obj.site is place and _is_made_of_training(facts, obj) for obj in facts.value(place).objs)
 
 
 def _is_made_of_training(facts: Facts, obj: Obj) -> bool:

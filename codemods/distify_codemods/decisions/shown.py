@@ -10,7 +10,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions.base import Averaging, Putting
 from distify_codemods.decisions.differing import reached_alike, why_different
-from distify_codemods.decisions.figures import displays, holds_several, is_cut
+from distify_codemods.decisions.figures import displays, holds_several, is_cut, is_read_again
 from distify_codemods.decisions.log_records import shown_records
 from distify_codemods.decisions.places import Place, with_what_is_left_early
 from distify_codemods.decisions.views import beside_training
@@ -112,36 +112,38 @@ class _Line:
                 counts += parts
         yield from (Averaging(self.facts.module_of(node), node, why, how=Putting.SUM) for node in counts)
 
-    def look_at(self, node: cst.CSTNode, made: int = 0) -> None:
-        """The means, the counts and what else of one rank's samples is printed. `made`: through how many displays."""
+    def look_at(self, node: cst.CSTNode, made: int = 0, means: bool = False) -> None:
+        """The means, the counts and what else of one rank's samples is printed. `made`: through how many displays.
+        `means`: counts are put together elsewhere."""
         if node in self.done:
             return  # whatever it is made of
         if not isinstance(node, cst.BaseExpression) or node is self.node or not self._differs(node):
-            self._look_inside(node, made)
+            self._look_inside(node, made, means)
         elif self._is_mean(node):
             self.means.append(node)
         elif isinstance(node, cst.BaseComp) and (held := self._entries(node, made)):
             for one in held:
-                self._look_behind(one, made)
+                self._look_behind(one, made, means)
         elif isinstance(node, tree.PERHAPS):
             self.others.append(node)
         elif self.facts.value(node).scale in _COUNTS and (parts := self._counted(node)):
-            self.counts += parts
+            self.counts += () if means else parts
+            self.others += parts if means else ()
         elif self._made(node, made) or any(self._is_figure(one) for part in _parts(node) for one in tree.walk(part)):
-            self._look_inside(node, made)
+            self._look_inside(node, made, means)
         elif self.facts.value(node).scale is not Scale.CONST:
             self.others.append(node)
 
-    def _look_inside(self, node: cst.CSTNode, made: int) -> None:
+    def _look_inside(self, node: cst.CSTNode, made: int, means: bool) -> None:
         for child in _parts(node):
-            self.look_at(child, made)
+            self.look_at(child, made, means)
         for one in self._made(node, made):
-            self._look_behind(one, made)
+            self._look_behind(one, made, means)
 
-    def _look_behind(self, entry: cst.BaseExpression, made: int) -> None:
+    def _look_behind(self, entry: cst.BaseExpression, made: int, means: bool) -> None:
         """At what was written down before: where not all ranks come by, it stays one rank's."""
         if _is_evaluated_by_all(self.facts, self.facts.module_of(entry), entry):
-            self.look_at(entry, made + 1)
+            self.look_at(entry, made + 1, means or is_read_again(self.facts, entry))
         elif entry not in self.done and any(self._is_figure(one) for one in tree.walk(entry)):
             self.others.append(entry)
 
