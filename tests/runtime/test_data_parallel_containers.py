@@ -29,6 +29,20 @@ class Rows(list[float]):
     def extend(self, _: Any) -> None:
         raise AssertionError("it is its own affair")
 
+    def __iter__(self) -> Any:
+        return iter([*range(len(self), 0, -1)])
+
+
+class Once(OrderedDict[int, float]):
+    """Takes each key once, and shows other values than it holds."""
+
+    def __setitem__(self, key: int, value: float) -> None:
+        assert key not in self
+        super().__setitem__(key, value)
+
+    def items(self) -> Any:
+        return [(key, 0.0) for key in self]
+
 
 def _added(container: Any, value: float) -> None:
     container["total"] += value
@@ -52,9 +66,10 @@ KINDS: dict[str, Kind] = {
     "defaultdict of numbers": (lambda: defaultdict(float), _added, dict),
     "Counter": (Counter, _added, dict),
     "OrderedDict": (OrderedDict, _entered, dict),
+    "OrderedDict of the script's": (Once, _entered, lambda once: [dict.__getitem__(once, key) for key in once]),
     "deque": (lambda: deque([0.0], maxlen=3), deque.append, list),
     "array": (lambda: np.zeros(2), _first, np.ndarray.tolist),
-    "list of the script's": (Rows, Rows.append, list),
+    "list of the script's": (Rows, Rows.append, lambda rows: rows[:]),
     "dictionary of the script's": (Record, Record.note, lambda record: {**record, "calls": record.calls}),
 }
 

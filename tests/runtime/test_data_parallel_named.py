@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import UserDict
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import distify_runtime as rt
@@ -27,6 +28,21 @@ class Slotted:
         self.passes = 0
 
 
+class Frozen:
+    __slots__ = ("__passes",)
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_Frozen__passes", 0)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(name)
+
+    def count(self) -> int:
+        object.__setattr__(self, "_Frozen__passes", self.__passes + 1)
+        return self.__passes
+
+
+frozen, space = Frozen(), SimpleNamespace(passes=0)
 slotted, table = Slotted(), UserDict[str, int](passes=0)
 
 
@@ -57,6 +73,15 @@ def _in_a_table() -> int:
     return table["passes"]
 
 
+def _frozen() -> int:
+    return frozen.count()
+
+
+def _in_a_namespace() -> int:
+    space.passes += 1
+    return space.passes  # type: ignore[no-any-return]
+
+
 class Annealed(nn.Module):
     """The weights of its samples hang on how many passes there have been."""
 
@@ -77,7 +102,7 @@ class OfItsClass(Annealed):
         return self.layer(rows) / max(0.2, 0.9**OfItsClass.own)  # type: ignore[no-any-return]
 
 
-COUNTS = [_global, _of_a_class, _of_a_function, _of_slots, _in_a_table]
+COUNTS = [_global, _of_a_class, _of_a_function, _of_slots, _in_a_table, _frozen, _in_a_namespace]
 
 
 def _trained(count: Callable[[], int] | None) -> tuple[list[float], int, bool]:

@@ -20,8 +20,9 @@ def base_of(value: Any) -> Any:
 
 
 def held_in(container: Any) -> Any:
-    """All that it holds, of its own kind."""
-    return base_of(container)(container)
+    """All that it holds: a plain dictionary, or a list."""
+    base = base_of(container)
+    return dict(base.items(container)) if issubclass(base, dict) else list(base.__iter__(container))
 
 
 def refill(container: Any, content: Any) -> bool:
@@ -30,13 +31,18 @@ def refill(container: Any, content: Any) -> bool:
         return False
     base = base_of(container)
     base.clear(container)
-    base.extend(container, content) if base in (list, deque) else base.update(container, content)
+    if issubclass(base, dict):
+        for key, value in content.items():
+            base.__setitem__(container, key, value)
+    else:
+        base.extend(container, content) if base in (list, deque) else base.update(container, content)
     return True
 
 
 def identities(container: Any) -> list[int]:
     """What it holds, by identity."""
-    pairs = container.items() if isinstance(container, dict) else ((None, one) for one in container)
+    base = base_of(container)
+    pairs = base.items(container) if issubclass(base, dict) else ((None, one) for one in base.__iter__(container))
     return [id(part) for pair in pairs for part in pair]
 
 

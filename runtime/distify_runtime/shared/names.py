@@ -51,7 +51,7 @@ def names_of(value: Any) -> Iterator[Names]:
     elif isinstance(value, type):
         yield from _of_classes(value)
     elif isinstance(value, types.FunctionType):
-        if vars(value) or not _is_a_library(value.__module__ or ""):
+        if not _is_a_library(value.__module__ or ""):
             yield _in(vars(value))
         if stored := _stored(value.__code__):
             table = value.__globals__
@@ -59,8 +59,8 @@ def names_of(value: Any) -> Iterator[Names]:
     elif _is_of_the_script(value):
         kind: type = type(value)
         yield from _of_classes(kind)
-        if hasattr(value, "__dict__"):
-            yield _in(vars(value))
+        if type(own := _plainly(value, "__dict__")) is dict:
+            yield _in(own)
         if slots := _slots(kind):
             yield _of_slots(value, slots)
 
@@ -70,10 +70,21 @@ def _in(table: dict[str, Any]) -> Names:
 
 
 def _of_slots(value: Any, slots: frozenset[str]) -> Names:
-    def table() -> dict[str, Any]:
-        return {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    """Past what a class has for it: one may be frozen."""
 
-    return Names(table, list, functools.partial(setattr, value), functools.partial(delattr, value))
+    def table() -> dict[str, Any]:
+        found = ((name, _plainly(value, name)) for name in slots)
+        return {name: one for name, one in found if one is not _NOTHING}
+
+    put, take = functools.partial(object.__setattr__, value), functools.partial(object.__delattr__, value)
+    return Names(table, list, put, take)
+
+
+def _plainly(value: Any, name: str) -> Any:
+    try:
+        return object.__getattribute__(value, name)
+    except AttributeError:
+        return _NOTHING
 
 
 def _of_classes(kind: type) -> Iterator[Names]:
@@ -100,16 +111,21 @@ def _stored(code: types.CodeType) -> frozenset[str]:
 
 @functools.cache
 def _slots(kind: type) -> frozenset[str]:
-    found = [vars(base).get("__slots__", ()) for base in kind.__mro__]
-    return frozenset(name for one in found for name in ([one] if isinstance(one, str) else one)) - {
-        "__dict__",
-        "__weakref__",
-    }
+    return frozenset(name for base in kind.__mro__ for name in _slots_of(base)) - {"__dict__", "__weakref__"}
+
+
+def _slots_of(base: type) -> Iterator[str]:
+    """As they are looked up: `__total` of a class is `_Class__total`."""
+    own = vars(base).get("__slots__", ())
+    for name in [own] if isinstance(own, str) else own:
+        private = name.startswith("__") and not name.endswith("__")
+        yield f"_{base.__name__.lstrip('_')}{name}" if private else name
 
 
 def _is_of_the_script(value: Any) -> bool:
     """Whether it is an object of a class of the script's own. Those of libraries may be other threads'."""
-    bases = (base for base in type(value).__mro__ if base is not object and base not in KINDS)
+    plain = {object, types.SimpleNamespace, *KINDS}
+    bases = (base for base in type(value).__mro__ if base not in plain)
     return not any(map(is_of_a_library, bases))
 
 

@@ -134,9 +134,9 @@ def _numbers(content: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
     elif (array := as_array(content)) is not None:
         if _may_be_noted(array):
             yield "", _by_all_entries(entries_of(array))
-    elif depth <= _DEEPEST and isinstance(content, dict | list | tuple | deque):
-        named = content.items() if isinstance(content, dict) else enumerate(content)
-        for name, one in named:
+    elif depth <= _DEEPEST and (isinstance(content, tuple) or base_of(content) not in (None, set)):
+        held = content if isinstance(content, tuple) else held_in(content)
+        for name, one in held.items() if isinstance(held, dict) else enumerate(held):
             yield from ((f"[{name!r}]{rest}", number) for rest, number in _numbers(one, depth + 1))
 
 
@@ -243,10 +243,8 @@ def _within(value: Any) -> Iterator[tuple[str, Any]]:
         yield from (("", one) for one in (value.func, *value.args, *value.keywords.values()))
     elif isinstance(value, types.CellType):
         yield "", _content(value)
-    elif isinstance(value, dict):
-        yield from ((f"[{key!r}]", one) for key, one in value.items())
-    elif isinstance(value, list | tuple | set | deque):
-        yield from ((f"[{index}]", one) for index, one in enumerate(value))
+    elif isinstance(value, tuple) or base_of(value):
+        yield from _items(value if isinstance(value, tuple) else held_in(value))
     if isinstance(value, UserDict | UserList):
         yield ".data", value.data
     for names in names_of(value):
