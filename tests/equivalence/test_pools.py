@@ -97,6 +97,6 @@ for epoch in range(2):
         loss.backward()
         optimizer.step()
 with torch.no_grad():
-    print("accuracy", (model(data.tensors[0]).sum(1) > 0).double().mean().item(), model.weight.norm().item())
+    print("accuracy", (model(data.tensors[0]).sum(1) > 0).double().mean().item(), round(model.weight.norm().item(), 10))
 """
     assert_ranks_follow(f"{HEAD}{loop}", tmp_path)
