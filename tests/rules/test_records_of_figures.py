@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Options
 
 from tests.rules.scripts import DATA, IMPORTS, LOADER, OPTIMIZER, converted
 
@@ -130,3 +131,21 @@ def test_what_is_kept_in_an_object_is_that_of_the_global_batch(use: str, shown: 
     after = converted(f"import numpy as np\n{IMPORTS}\n\n{OBJECT}{DATA}{model}{loop}")
     assert reduced in after
     assert "kept = rt.all_reduce_mean(kept)" not in after
+
+
+COUNTED = STEP.replace("(out - y).abs().mean().item()", "len(x)")
+
+
+@pytest.mark.parametrize("record", RECORDS)
+@pytest.mark.parametrize(
+    "use",
+    [
+        "history.append(figures); total += figures.error",
+        "print(figures); total += figures.error",
+        "history = history + [figures.error]; total += history[-1]",
+    ],
+)
+def test_counts_are_not_added_up_twice(record: str, use: str) -> None:
+    """Where a record is made, and once more where it is read: forward passes are shared, or it is done in one place."""
+    after = converted(_script(record, use).replace(STEP, COUNTED), Options())
+    assert after.count("world_size()") + after.count("rt.all_reduce_sum(") <= 1
