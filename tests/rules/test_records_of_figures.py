@@ -149,3 +149,17 @@ def test_counts_are_not_added_up_twice(record: str, use: str) -> None:
     """Where a record is made, and once more where it is read: forward passes are shared, or it is done in one place."""
     after = converted(_script(record, use).replace(STEP, COUNTED), Options())
     assert after.count("world_size()") + after.count("rt.all_reduce_sum(") <= 1
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        'print(figures); total += figures["error"]',
+        'history.append(figures); total += figures["error"]',
+        'history.append(figures["error"]); total += history[-1]',
+    ],
+)
+def test_counts_of_a_dictionary_are_not_added_up_twice(use: str) -> None:
+    step = COUNTED.replace("Figures(loss.item(), len(x))", '{"loss": loss.item(), "error": len(x)}')
+    after = converted(_script("typing", use).replace(STEP, step), Options())
+    assert after.count("world_size()") + after.count("rt.all_reduce_sum(") <= 1

@@ -19,7 +19,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.decisions.base import Averaging, Left, Putting
 from distify_codemods.decisions.places import Place, Places, places_of, with_what_is_left_early
-from distify_codemods.decisions.put_into import put_into, taken_out_of
+from distify_codemods.decisions.put_into import put_into, read_one_by_one, taken_out_of
 from distify_codemods.decisions.single_samples import is_one_sample
 from distify_codemods.decisions.sinks import Kind, Sink, is_tracked, sinks
 from distify_codemods.decisions.texts import made_before
@@ -235,7 +235,8 @@ class _Search:
             table, keys = func.value, [one.value for one in node.args[:1]]
         elif isinstance(node, cst.Subscript):
             table, keys = node.value, [*node.slice]
-        if not keys or not any(isinstance(obj, Mapping) for obj in self.facts.value(table).objs):
+        held = self.facts.value(table).objs if keys else ()
+        if not any(isinstance(obj, Mapping) or (_is_list(obj) and obj in put_into(self.facts)) for obj in held):
             return False
         value = self.facts.value(node)
         return (value.scale is not Scale.MEAN and self._differs(value)) or any(map(self._is_one_ranks, keys))
@@ -342,11 +343,12 @@ def _is_written_down(obj: Obj) -> bool:
 
 
 def is_read_again(facts: Facts, place: cst.BaseExpression) -> bool:
-    """A record, or a list made of lists: what is in there is also read one by one, and put together there. A mean of
-    means is that mean; a sum of sums would be too large."""
+    """A record, a list made of lists, or what entries are read of: what is in there is also read one by one, and put
+    together there. A mean of means is that mean; a sum of sums would be too large."""
+    made = [obj for obj in facts.value(place).objs if obj.site is place]
     if isinstance(place, _DISPLAYS):
-        return False
-    return any(obj.site is place and _is_made_of_training(facts, obj) for obj in facts.value(place).objs)
+        return not read_one_by_one(facts).isdisjoint(made)
+    return any(_is_made_of_training(facts, obj) for obj in made)
 
 
 def _is_made_of_training(facts: Facts, obj: Obj) -> bool:

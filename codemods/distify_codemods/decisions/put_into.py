@@ -12,6 +12,7 @@ from distify_codemods.answers import answered_once
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import python
 from distify_codemods.objects import Mapping, Sequence
+from distify_codemods.scale import Scale
 
 
 @answered_once
@@ -35,6 +36,21 @@ def taken_out_of(facts: Facts) -> set[Obj]:
         for node in module.parents:
             for holder in _emptied(node):
                 found |= {obj for obj in facts.value(holder).objs if isinstance(obj, (Mapping, Sequence))}
+    return found
+
+
+@answered_once
+def read_one_by_one(facts: Facts) -> set[Obj]:
+    """Of what entries that are no means are read by their keys or places: `seen += figures["count"]`."""
+    found: set[Obj] = set()
+    for module in facts.run.frames:
+        for node, around in module.parents.items():
+            written = isinstance(around, (cst.AssignTarget, cst.Del)) or node is getattr(around, "target", None)
+            if isinstance(node, cst.Subscript) and not written:
+                value = facts.value(node)
+                if value.scale is not Scale.MEAN and facts.shares_of_training(value):
+                    held = facts.value(node.value).objs
+                    found.update(obj for obj in held if isinstance(obj, (Mapping, Sequence)))
     return found
 
 
