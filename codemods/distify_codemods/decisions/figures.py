@@ -354,7 +354,8 @@ def is_read_again(facts: Facts, place: cst.BaseExpression) -> bool:
 def _is_made_of_training(facts: Facts, obj: Obj) -> bool:
     """A record, or a list made of lists: where a class is called, or lists are put together, figures of training and of
     other batches may go in, so that what this one holds is asked."""
-    listed = isinstance(obj, Sequence) and isinstance(obj.site, (cst.BinaryOperation, cst.Subscript))
+    added = isinstance(obj.site, cst.BinaryOperation) and isinstance(obj.site.operator, cst.Add)  # and no text, by `%`
+    listed = isinstance(obj, Sequence) and (added or isinstance(obj.site, cst.Subscript))
     held = obj.parts() if isinstance(obj, Sequence) else obj.attributes.values()
     return (listed or is_record(obj)) and any(facts.shares_of_training(value) for value in held)
 
