@@ -373,7 +373,7 @@ def _place_of_imports(plan: Plan, dirty: set[cst.CSTNode]) -> int:
         if statement in dirty and not _only_pointed(plan, statement):
             break
         small = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
-        if any(isinstance(one, (cst.Import, cst.ImportFrom)) for one in tree.walk(statement)):
+        if tree.imports(statement):
             place = number + 1
         elif number == 0 and small and isinstance(small[0], cst.Expr) and tree.string(small[0].value) is not None:
             place = 1  # a docstring

@@ -260,9 +260,13 @@ def _says_it_writes(facts: Facts, event: Event) -> bool:
 
 
 def _may_be_anything(value: Value) -> bool:
-    """Of which nothing is known: what `config["name"]` gives, where it is not seen what made that."""
-    unseen = all(isinstance(obj, External) and not is_quiet(obj.name) for obj in value.objs)
-    return unseen and value.scale is Scale.CONST and not value.sources
+    """Of which nothing is known: what `config["name"]` or `config.name` gives, where it is not seen what made that."""
+    made = (root(obj) for obj in value.objs)
+    return (
+        all(isinstance(one, External) and not is_quiet(one.name) for one in made)
+        and value.scale is Scale.CONST
+        and not value.sources
+    )
 
 
 @answered_once

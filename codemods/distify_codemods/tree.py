@@ -213,6 +213,11 @@ def is_import(node: cst.CSTNode) -> bool:
     )
 
 
+def imports(node: cst.CSTNode) -> bool:
+    """Whether there is an import in it: one that is tried, too."""
+    return any(isinstance(one, (cst.Import, cst.ImportFrom)) for one in walk(node))
+
+
 def is_main_test(node: cst.CSTNode) -> bool:
     """`if __name__ == "__main__":`"""
     return isinstance(node, cst.If) and "__name__" in names(node.test)

@@ -51,12 +51,12 @@ def _script(header: str) -> str:
 def test_it_gets_a_line_of_its_own_before(header: str) -> None:
     lines = converted(_script(header)).splitlines()
     apart = lines.index("rt.seed_ranks_apart()")
-    assert lines[apart - 1].startswith("drawn = ")
-    assert lines[apart + 1] == "for x, y in drawn:"
+    assert lines[apart - 1].startswith("batches = ")
+    assert lines[apart + 1] == "for x, y in batches:"
 
 
 @pytest.mark.parametrize("header", ["DataLoader(pool, batch_size=8)", "tqdm(DataLoader(pool, batch_size=8))"])
 def test_where_nothing_is_drawn_the_line_stays(header: str) -> None:
     after = converted(_script(header))
-    assert "drawn = " not in after
+    assert "batches = " not in after
     assert f"rt.seed_ranks_apart()\nfor x, y in {header.split('(')[0]}(" in after

@@ -932,6 +932,23 @@ _OPTIONS = (
 )
 
 
+@pytest.mark.parametrize("line", ['unheard.save_it(1.0, config["out"])', "unheard.write_it(1.0, config.out)"])
+def test_what_says_that_it_writes_is_named_where_it_may_be_given_a_path(line: str) -> None:
+    before = script(imports=f"import unheard\n{IMPORTS}", after=f'config = unheard.load("a")\n{line}\n')
+    called = line.partition("(")[0]
+    assert [one.message for one in findings("OUT03", before, Level.ADVICE) if called in one.message] == [
+        f"every rank calls `{called}`, and it is not known what that does: if it writes, or asks somebody, "
+        "put it under `if rt.is_main_process():`"
+    ]
+
+
+@pytest.mark.parametrize("line", ["unheard.save_it(1.0)", "unheard.look_at(1.0, config.out)"])
+def test_what_is_given_no_path_or_says_nothing_is_not_named(line: str) -> None:
+    before = script(imports=f"import unheard\n{IMPORTS}", after=f'config = unheard.load("a")\n{line}\n')
+    called = line.partition("(")[0]
+    assert [one.message for one in findings("OUT03", before, Level.ADVICE) if called in one.message] == []
+
+
 @pytest.mark.parametrize(
     ("line", "called"),
     [

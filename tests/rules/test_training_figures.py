@@ -334,6 +334,17 @@ def test_figures_that_go_to_something_unknown_are_named(setup: str, line: str, n
     )
 
 
+def test_the_last_figure_that_goes_to_something_unknown_after_the_loop_is_named() -> None:
+    before = script(setup="import arena\n", after="arena.note(loss.item())\n")
+    assert [one.message for one in findings(CODE, before, Level.ADVICE)] == [
+        "`arena.note` is given figures of a rank's own samples, and it is not known what it keeps of them"
+    ]
+
+
+def test_what_is_no_figure_of_training_may_go_there() -> None:
+    assert findings(CODE, script(setup="import arena\n", after="arena.note(epoch)\n"), Level.ADVICE) == []
+
+
 @pytest.mark.parametrize(
     ("made", "kept"),
     [("torchmetrics.MeanMetric()", "m.update(loss)"), ("torchmetrics.SumMetric()", "m(loss.detach())")],

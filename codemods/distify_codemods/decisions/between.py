@@ -77,14 +77,8 @@ def drawing_header(facts: Facts, stretch: streams.Stretch) -> cst.BaseExpression
     calls = [node for node in tree.walk(header) if isinstance(node, cst.Call)]
     if not all(facts.value(one.func).objs for one in calls):
         return header
-    for event in facts.run.events if calls else ():
-        within = any(
-            here.node is stretch.node and not here.arm and here.frame.context == stretch.frame.context
-            for here in event.here.up()
-        )
-        if within and draws(event) and not stretch.holds(event):
-            return header
-    return None
+    drawing = (event for event in facts.run.events if calls and draws(event) and not stretch.holds(event))
+    return header if any(stretch.reaches(event) for event in drawing) else None
 
 
 def draws(event: Event) -> bool:

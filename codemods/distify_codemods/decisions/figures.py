@@ -19,13 +19,13 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.decisions.base import Averaging, Left, Putting
 from distify_codemods.decisions.places import Place, Places, places_of, with_what_is_left_early
-from distify_codemods.decisions.put_into import put_into, read_one_by_one, taken_out_of
+from distify_codemods.decisions.put_into import put_into, taken_out_of
 from distify_codemods.decisions.single_samples import is_one_sample
 from distify_codemods.decisions.sinks import Kind, Sink, is_tracked, sinks
-from distify_codemods.decisions.texts import made_before
+from distify_codemods.decisions.written_down import displays, is_read_again, is_written_down
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.libraries import meters, python
-from distify_codemods.objects import Instance, Mapping, Sequence
+from distify_codemods.objects import Mapping, Sequence
 from distify_codemods.one_value import gives_one_number
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Shape, Share, Verdict, Whole
@@ -49,7 +49,6 @@ _WHY = {
     Putting.COUNT: "kept for the global batch: the samples of all ranks",
     Putting.GATHERED: "kept for the global batch: the entries of all ranks",
 }
-_DISPLAYS = (cst.Dict, cst.List, cst.Tuple)
 _MADE_OF_PARTS = (cst.Tuple, cst.List, cst.Dict, cst.FormattedString, cst.BinaryOperation)
 #: What may not be evaluated, or not as often on one rank as on another.
 _NOT_ALWAYS = (cst.Lambda, cst.BaseComp, cst.IfExp, cst.BooleanOperation, cst.Await, cst.Yield)
@@ -160,7 +159,7 @@ class _Search:
     def _holds_more(self, node: cst.BaseExpression) -> bool:
         """Whether it is a dictionary or a list, and not seen where all in it was written down: a copy of another."""
         held = [obj for obj in self.facts.value(node).objs if isinstance(obj, (Mapping, Sequence))]
-        return any(self._differs(obj.any()) for obj in held if not _is_written_down(obj))
+        return any(self._differs(obj.any()) for obj in held if not is_written_down(obj))
 
     def _stage(self, sink: Sink, place: Place) -> Stage:
         if place is not Place.INSIDE:
@@ -321,51 +320,6 @@ class _Search:
 
     def _differs(self, value: Value) -> bool:
         return bool(self.facts.shares_of_training(value))
-
-
-def displays(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Where figures were written down that are held together: the dictionary or the record that a function returns,
-    what was put into it, a text."""
-    if isinstance(node, cst.Name):
-        yield from made_before(facts.module_of(node), node)
-    for obj in facts.value(node).objs if isinstance(node, cst.BaseExpression) else ():
-        is_display = isinstance(obj.site, _DISPLAYS) and isinstance(obj, (Mapping, Sequence))
-        if isinstance(obj.site, cst.BaseExpression) and (is_display or _is_made_of_training(facts, obj)):
-            yield obj.site
-        yield from put_into(facts).get(obj, ())
-
-
-def _is_written_down(obj: Obj) -> bool:
-    """`{"loss": loss}`, `dict()`: whatever else is in it was put there."""
-    made = obj.site
-    called = isinstance(made, cst.Call) and (not made.args or is_record(obj))
-    return called or isinstance(made, _DISPLAYS)
-
-
-def is_read_again(facts: Facts, place: cst.BaseExpression) -> bool:
-    """A record, a list made of lists, or what entries are read of: what is in there is also read one by one, and put
-    together there. A mean of means is that mean; a sum of sums would be too large."""
-    made = [obj for obj in facts.value(place).objs if obj.site is place]
-    if isinstance(place, _DISPLAYS):
-        return not read_one_by_one(facts).isdisjoint(made)
-    return any(_is_made_of_training(facts, obj) for obj in made)
-
-
-def _is_made_of_training(facts: Facts, obj: Obj) -> bool:
-    """A record, or a list made of lists: where a class is called, or lists are put together, figures of training and of
-    other batches may go in, so that what this one holds is asked."""
-    added = isinstance(obj.site, cst.BinaryOperation) and isinstance(obj.site.operator, cst.Add)  # and no text, by `%`
-    listed = isinstance(obj, Sequence) and (added or isinstance(obj.site, cst.Subscript))
-    held = obj.parts() if isinstance(obj, Sequence) else obj.attributes.values()
-    return (listed or is_record(obj)) and any(facts.shares_of_training(value) for value in held)
-
-
-def is_record(obj: Obj) -> bool:
-    """A named tuple, or an object whose attributes are what its class is called with: a dataclass."""
-    if isinstance(obj, Instance):
-        plain = obj.of is not None and obj.base is None and not obj.of.libraries
-        return plain and obj.of is not None and obj.of.member("__init__") is None
-    return isinstance(obj, Sequence) and bool(obj.names)
 
 
 def holds_several(value: Value) -> bool:

@@ -10,10 +10,11 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.decisions.base import Averaging, Putting
 from distify_codemods.decisions.differing import reached_alike, why_different
-from distify_codemods.decisions.figures import displays, holds_several, is_cut, is_read_again
+from distify_codemods.decisions.figures import holds_several, is_cut
 from distify_codemods.decisions.log_records import shown_records
 from distify_codemods.decisions.places import Place, with_what_is_left_early
 from distify_codemods.decisions.views import beside_training
+from distify_codemods.decisions.written_down import displays, is_read_again
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.origins import Share

@@ -45,6 +45,10 @@ class Stretch:
             for here in event.here.up()
         )
 
+    def reaches(self, event: Event) -> bool:
+        """Whether it happens in the course of the loop's statement: in its turns, or in what it goes through."""
+        return any(here.node is self.node and here.frame.context == self.frame.context for here in event.here.up())
+
 
 def stretches(decisions: Decisions) -> list[Stretch]:
     """One for each place; more than one where a place is reached in several ways."""

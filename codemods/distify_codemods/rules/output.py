@@ -96,21 +96,16 @@ def _first_to_print(module: Module, events: list[Event]) -> tree.Statement | Non
 def _comes_before_an_import(module: Module, first: tree.Statement) -> bool:
     """Of those at the top of the file, behind which the new ones go."""
     top = list(takewhile(lambda one: isinstance(one, (cst.SimpleStatementLine, cst.Try)), module.tree.body))
-    return first in top and any(map(_imports, top[top.index(first) :]))
-
-
-def _imports(statement: cst.CSTNode) -> bool:
-    """Whether it does, or tries to."""
-    return any(isinstance(one, (cst.Import, cst.ImportFrom)) for one in tree.walk(statement))
+    return first in top and any(map(tree.imports, top[top.index(first) :]))
 
 
 def _may_be_above(module: Module, first: tree.Statement) -> bool:
     """Whether the runtime may be imported before a statement: it imports torch, which reads the environment then."""
     body = list(module.tree.body)
     above, below = body[: body.index(first)], body[body.index(first) :]
-    if any("torch" in tree.code_of(one) for one in above if _imports(one)):
+    if any("torch" in tree.code_of(one) for one in above if tree.imports(one)):
         return True
-    last = max(number for number, statement in enumerate(below) if _imports(statement))
+    last = max(number for number, statement in enumerate(below) if tree.imports(statement))
     return not any("environ" in tree.code_of(one) or "putenv" in tree.code_of(one) for one in below[:last])
 
 

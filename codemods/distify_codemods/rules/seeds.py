@@ -156,7 +156,7 @@ def _apart(context: Context, one: Stretch) -> None:
     text = f"{context.rt(one.module)}.seed_ranks_apart()"
     plan, header = context.plan(one.module), between.drawing_header(context.facts, one)
     if header is not None:
-        plan.hoist(one.node, header, context.fresh(one.module, "drawn"), CODE, "drawn alike by all ranks")
+        plan.hoist(one.node, header, context.fresh(one.module, "batches"), CODE, "drawn alike by all ranks")
     plan.insert_before(one.node, text, CODE, reason, -5 if header is None else AFTER_HOISTS)
     message = "random numbers: common up to here, each rank's own in training"
     context.applied(message, one.module, one.node)

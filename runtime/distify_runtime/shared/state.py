@@ -21,8 +21,8 @@ WRITTEN = " (a parameter)"
 
 
 class State:
-    """Parameters, buffers, attributes and what they contain, of a model and all of its parts; which parts there are,
-    and the hooks on them: a model may make them in its first pass.
+    """Parameters, buffers, attributes and what they contain, of a model and all of its parts; which parts and
+    parameters there are, and the hooks on them: a model may make them in its first pass.
 
     Its tensors are copied: while a call is checked, a process holds the model once more. parameters: these, too.
     """
@@ -46,8 +46,6 @@ class State:
             vars(module).update(attributes)
             module._buffers.clear()
             module._buffers.update(buffers)
-        for module, parameters in self._places:
-            refill(module._parameters, parameters)
         for tensor, before in self._tensors.values():
             if tensor.shape != before.shape:  # a workspace that forward has made as large as its batch
                 tensor.resize_(before.shape)
@@ -90,7 +88,7 @@ class State:
     def counted(self) -> Counted | None:
         """What a pass that has set numbers has left; None where it has set none, or has left what is not told here."""
         moved = any(not _same(each[1], each[3]) for each in self._parameters)
-        if moved or self.replaced() or any(identities(one) != identities(before) for one, before in self._registered):
+        if moved or any(identities(one) != identities(before) for one, before in self._registered):
             return None
         written = tuple((index, name) for index, _, name, _ in self._changed_tensors())
         others = [
@@ -223,7 +221,8 @@ def _kept(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _registered(attributes: dict[str, Any]) -> list[dict[Any, Any]]:
-    names = (name for name in _OF_TORCH if name == "_modules" or "_hooks" in name)  # and which of them take keywords
+    own = ("_modules", "_parameters")
+    names = (name for name in _OF_TORCH if name in own or "_hooks" in name)  # and which of them take keywords
     return [attributes[name] for name in names if isinstance(attributes.get(name), dict)]
 
 

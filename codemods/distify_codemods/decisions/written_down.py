@@ -1,0 +1,60 @@
+"""Where figures were written down that are held together: in a dictionary, a list, a record, a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from distify_codemods.allocation import Obj
+from distify_codemods.decisions.put_into import put_into, read_one_by_one
+from distify_codemods.decisions.texts import made_before
+from distify_codemods.facts import Facts
+from distify_codemods.objects import Instance, Mapping, Sequence
+
+_DISPLAYS = (cst.Dict, cst.List, cst.Tuple)
+
+
+def displays(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Where figures were written down that are held together: the dictionary or the record that a function returns,
+    what was put into it, a text."""
+    if isinstance(node, cst.Name):
+        yield from made_before(facts.module_of(node), node)
+    for obj in facts.value(node).objs if isinstance(node, cst.BaseExpression) else ():
+        is_display = isinstance(obj.site, _DISPLAYS) and isinstance(obj, (Mapping, Sequence))
+        if isinstance(obj.site, cst.BaseExpression) and (is_display or _is_made_of_training(facts, obj)):
+            yield obj.site
+        yield from put_into(facts).get(obj, ())
+
+
+def is_written_down(obj: Obj) -> bool:
+    """`{"loss": loss}`, `dict()`: whatever else is in it was put there."""
+    made = obj.site
+    called = isinstance(made, cst.Call) and (not made.args or _is_record(obj))
+    return called or isinstance(made, _DISPLAYS)
+
+
+def is_read_again(facts: Facts, place: cst.BaseExpression) -> bool:
+    """A record, a list made of lists, or what entries are read of: what is in there is also read one by one, and put
+    together there. A mean of means is that mean; a sum of sums would be too large."""
+    made = [obj for obj in facts.value(place).objs if obj.site is place]
+    if isinstance(place, _DISPLAYS):
+        return not read_one_by_one(facts).isdisjoint(made)
+    return any(_is_made_of_training(facts, obj) for obj in made)
+
+
+def _is_made_of_training(facts: Facts, obj: Obj) -> bool:
+    """A record, or a list made of lists: where a class is called, or lists are put together, figures of training and of
+    other batches may go in, so that what this one holds is asked."""
+    added = isinstance(obj.site, cst.BinaryOperation) and isinstance(obj.site.operator, cst.Add)  # and no text, by `%`
+    listed = isinstance(obj, Sequence) and (added or isinstance(obj.site, cst.Subscript))
+    held = obj.parts() if isinstance(obj, Sequence) else obj.attributes.values()
+    return (listed or _is_record(obj)) and any(facts.shares_of_training(value) for value in held)
+
+
+def _is_record(obj: Obj) -> bool:
+    """A named tuple, or an object whose attributes are what its class is called with: a dataclass."""
+    if isinstance(obj, Instance):
+        plain = obj.of is not None and obj.base is None and not obj.of.libraries
+        return plain and obj.of is not None and obj.of.member("__init__") is None
+    return isinstance(obj, Sequence) and bool(obj.names)
