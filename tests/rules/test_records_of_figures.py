@@ -162,3 +162,12 @@ def test_counts_of_a_dictionary_are_not_added_up_twice(use: str) -> None:
     step = COUNTED.replace("Figures(loss.item(), len(x))", '{"loss": loss.item(), "error": len(x)}')
     after = converted(_script("typing", use).replace(STEP, step), Options())
     assert after.count("world_size()") + after.count("rt.all_reduce_sum(") <= 1
+
+
+def test_what_is_made_of_counts_of_all_ranks_is_not_added_up_again() -> None:
+    """What goes into the list is that of all ranks, since the list is shown; so is what is read of it."""
+    step = COUNTED.replace("Figures(loss.item(), len(x))", '{"loss": loss.item(), "error": len(x)}')
+    use = 'history.append(figures["error"]); total += history[-1]'
+    after = converted(_script("typing", use).replace(STEP, step))
+    assert 'history.append(rt.all_reduce_sum(figures["error"]))' in after
+    assert after.endswith("print(history, total)\n")

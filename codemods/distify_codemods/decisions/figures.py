@@ -83,8 +83,9 @@ def not_reached_by_all(facts: Facts, found: Iterable[Averaging]) -> list[cst.CST
 
 
 def is_of_one_rank(facts: Facts, node: cst.CSTNode) -> bool:
-    """Whether a figure depends on one rank's share of a batch."""
-    return bool(facts.shares_of_training(facts.value(node)))
+    """Whether a figure depends on one rank's share of a batch; of what a trial averages, before it does."""
+    before = facts.run.machine.before_averaging.get(node)
+    return bool(facts.shares_of_training(facts.value(node) if before is None else before))
 
 
 @dataclass(eq=False)

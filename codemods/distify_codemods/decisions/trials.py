@@ -76,22 +76,22 @@ def _agreed(
 def _each_once(
     facts: Facts, after: Facts, wraps: tuple[Wrap, ...], found: tuple[Averaging, ...]
 ) -> tuple[Facts, tuple[Averaging, ...]]:
-    """Without figures that are alike by now where they come out: what they are made of was put together, or decided.
+    """Without figures that are alike by now: what they are made of was put together, or decided.
 
-    What a loop keeps is put together first, while its own test may still be each rank's.
+    Sums and counts would be too large. Means would be the same; in the loops themselves they stay, where the test of
+    a loop may still be each rank's.
     """
-    kept = [one for one in found if one.code == figures.CODE]
-    if not kept or len(kept) == len(found):
-        return after, found
     places = places_of(after)
-    left: dict[cst.CSTNode, Averaging] = {one.node: one for one in found}
-    for one in reversed(kept):
-        if places.of(one.module, one.node) is not Place.INSIDE:
-            others = {node: other for node, other in left.items() if other is not one}
-            trial = _with(facts, wraps, others)
-            if not figures.is_of_one_rank(trial, one.node):
-                after, left = trial, others
-    return after, tuple(left.values())
+
+    def stays(one: Averaging) -> bool:
+        mean = one.how is Putting.MEAN
+        looked_at = not mean or (one.code == figures.CODE and places.of(one.module, one.node) is not Place.INSIDE)
+        return not looked_at or figures.is_of_one_rank(after, one.node)
+
+    kept = tuple(one for one in found if stays(one))
+    if len(kept) == len(found):
+        return after, found
+    return _with(facts, wraps, {one.node: one for one in kept}), kept
 
 
 def _with_kept(

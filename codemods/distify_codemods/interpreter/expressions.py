@@ -61,6 +61,7 @@ def _tried(machine: Machine, value: Value, node: cst.BaseExpression) -> Value:
     if machine.tracing:
         value = graph.flowing(machine, value, node)
     if machine.averaged and node in machine.averaged:
+        machine.before_averaging[node] = join_two(machine.before_averaging.get(node, NOTHING), value)
         value = Value(value.objs)
     if machine.evidence:
         value = parts.followed(machine, evidence.followed(machine, value, node), node)

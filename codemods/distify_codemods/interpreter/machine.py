@@ -56,6 +56,7 @@ class Machine:
         self.gathering = gathering = trial.gathering
         self.tracing = trial.tracing
         self.averaged = trial.averaged
+        self.before_averaging: dict[cst.CSTNode, Value] = {}  # what each of them is, all others being averaged
         self.whole = trial.whole
         self.reducing = trial.reducing
         self.cutting = trial.cutting
