@@ -10,8 +10,8 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.answers import answered_once
 from distify_codemods.facts import Facts
-from distify_codemods.libraries import python
-from distify_codemods.objects import Mapping, Sequence
+from distify_codemods.libraries import python, settings
+from distify_codemods.objects import External, Instance, Mapping, Sequence
 from distify_codemods.scale import Scale
 
 
@@ -23,9 +23,19 @@ def put_into(facts: Facts) -> dict[Obj, list[cst.BaseExpression]]:
         for node in module.parents:
             for holder, given in _puts(node):
                 for obj in facts.value(holder).objs:
-                    if isinstance(obj, (Mapping, Sequence)):
+                    if isinstance(obj, (Mapping, Sequence)) or is_record(obj):
                         found.setdefault(obj, []).append(given)
     return found
+
+
+def is_record(obj: Obj) -> bool:
+    """A named tuple, a namespace, or an object whose attributes are what its class is called with: a dataclass."""
+    if isinstance(obj, Instance):
+        plain = obj.of is not None and obj.base is None and all(one in python.TUPLES for one in obj.of.libraries)
+        return plain and obj.of is not None and obj.of.member("__init__") is None
+    if isinstance(obj, External):
+        return obj.name in settings.NAMESPACES
+    return isinstance(obj, Sequence) and bool(obj.names)
 
 
 @answered_once
@@ -62,10 +72,13 @@ def _emptied(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
 
 
 def _puts(node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    """A holder, and what goes into it; not what goes on from what is there: `counts[key] = counts.get(key, 0) + 1`."""
+    """A holder, and what goes into it; not what goes on from what is there: `counts[key] = counts.get(key, 0) + 1`.
+
+    An attribute, too: of records, which are printed with all that they hold.
+    """
     if isinstance(node, cst.Assign):
         for one in tree.targets(node):
-            if isinstance(one, cst.Subscript) and not _goes_on(one, node.value):
+            if isinstance(one, (cst.Subscript, cst.Attribute)) and not _goes_on(one, node.value):
                 yield one.value, node.value
     elif isinstance(node, cst.AugAssign) and not isinstance(node.target, cst.Subscript):
         yield node.target, node.value
@@ -74,7 +87,7 @@ def _puts(node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpre
         yield from ((node.func.value, one.value) for one in (node.args if keeps else ()))
 
 
-def _goes_on(target: cst.Subscript, value: cst.BaseExpression) -> bool:
+def _goes_on(target: cst.Subscript | cst.Attribute, value: cst.BaseExpression) -> bool:
     """Whether what is put there is made of what was there, as far as that is seen."""
     item, holder = tree.code_of(target), tree.code_of(target.value)
     asked = {f"{holder}.{name}" for name in python.BY_KEY}

@@ -81,14 +81,7 @@ def _each_once(
     Sums and counts would be too large. Means would be the same; in the loops themselves they stay, where the test of
     a loop may still be each rank's.
     """
-    places = places_of(after)
-
-    def stays(one: Averaging) -> bool:
-        mean = one.how is Putting.MEAN
-        looked_at = not mean or (one.code == figures.CODE and places.of(one.module, one.node) is not Place.INSIDE)
-        return not looked_at or figures.is_of_one_rank(after, one.node)
-
-    kept = tuple(one for one in found if stays(one))
+    kept = tuple(one for one in found if figures.is_of_one_rank(after, one.node))
     if len(kept) == len(found):
         return after, found
     return _with(facts, wraps, {one.node: one for one in kept}), kept

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods.allocation import Obj
-from distify_codemods.decisions.put_into import put_into, read_one_by_one
+from distify_codemods.decisions.put_into import is_record, put_into, read_one_by_one
 from distify_codemods.decisions.texts import made_before
 from distify_codemods.facts import Facts
-from distify_codemods.objects import Instance, Mapping, Sequence
+from distify_codemods.objects import Mapping, Sequence
 
 _DISPLAYS = (cst.Dict, cst.List, cst.Tuple)
 
@@ -30,7 +30,7 @@ def displays(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
 def is_written_down(obj: Obj) -> bool:
     """`{"loss": loss}`, `dict()`: whatever else is in it was put there."""
     made = obj.site
-    called = isinstance(made, cst.Call) and (not made.args or _is_record(obj))
+    called = isinstance(made, cst.Call) and (not made.args or is_record(obj))
     return called or isinstance(made, _DISPLAYS)
 
 
@@ -49,12 +49,4 @@ def _is_made_of_training(facts: Facts, obj: Obj) -> bool:
     added = isinstance(obj.site, cst.BinaryOperation) and isinstance(obj.site.operator, cst.Add)  # and no text, by `%`
     listed = isinstance(obj, Sequence) and (added or isinstance(obj.site, cst.Subscript))
     held = obj.parts() if isinstance(obj, Sequence) else obj.attributes.values()
-    return (listed or _is_record(obj)) and any(facts.shares_of_training(value) for value in held)
-
-
-def _is_record(obj: Obj) -> bool:
-    """A named tuple, or an object whose attributes are what its class is called with: a dataclass."""
-    if isinstance(obj, Instance):
-        plain = obj.of is not None and obj.base is None and not obj.of.libraries
-        return plain and obj.of is not None and obj.of.member("__init__") is None
-    return isinstance(obj, Sequence) and bool(obj.names)
+    return (listed or is_record(obj)) and any(facts.shares_of_training(value) for value in held)
