@@ -31,6 +31,17 @@ def step(x, y):
 
 """
 REDUCED = "return Figures(rt.all_reduce_mean(loss.item()), rt.all_reduce_mean((out - y).abs().mean().item()))"
+METHODS = NAMED.rstrip() + """
+
+    def __str__(self):
+        return f"{self.loss:.3f} {self.error:.3f}"
+
+
+"""
+RECORDS_WITH_METHODS = {
+    "typing": "from typing import NamedTuple\n\n\n" + METHODS,
+    "dataclass": "from dataclasses import dataclass\n\n\n@dataclass\n" + METHODS.replace("(NamedTuple)", ""),
+}
 WHOLE = ["print(figures)", "history.append(figures)", "print(max(history + [figures], key=str))"]
 OF_TUPLES = [
     "print('%.3f %.3f' % figures)",
@@ -63,6 +74,31 @@ def test_it_holds_those_of_the_global_batch(record: str, use: str) -> None:
     before = _script(record, use)
     after = converted(f"import dataclasses\n{before}" if "dataclasses." in use else before)
     assert REDUCED in after or (use.startswith("total") and "total = rt.all_reduce_mean(total)" in after)
+
+
+@pytest.mark.parametrize("record", RECORDS_WITH_METHODS)
+@pytest.mark.parametrize("use", WHOLE)
+def test_it_may_have_methods_of_its_own(record: str, use: str) -> None:
+    assert REDUCED in converted(_script(record, use).replace(RECORDS[record], RECORDS_WITH_METHODS[record]))
+
+
+NAMESPACE = "Figures(loss=loss.item(), error=(out - y).abs().mean().item())"
+
+
+@pytest.mark.parametrize(
+    ("made", "reduced"),
+    [
+        (f"return {NAMESPACE}", "Figures(loss=rt.all_reduce_mean(loss.item()), error=rt.all_reduce_mean("),
+        ("made = Figures()\n    made.loss = loss.item()\n    return made", "made.loss = rt.all_reduce_mean(loss.item())"),
+    ],
+)
+@pytest.mark.parametrize("use", ["print(figures)", "history.append(vars(figures))"])
+def test_a_namespace_holds_those_of_the_global_batch(made: str, reduced: str, use: str) -> None:
+    of_names = "from types import SimpleNamespace as Figures\n\n\n"
+    returned = "return Figures(loss.item(), (out - y).abs().mean().item())"
+    before = _script("typing", use).replace(RECORDS["typing"], of_names)
+    assert returned in before
+    assert reduced in converted(before.replace(returned, made))
 
 
 @pytest.mark.parametrize("record", RECORDS)

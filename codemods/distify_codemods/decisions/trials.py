@@ -11,7 +11,6 @@ from distify_codemods.decisions import figures, pools
 from distify_codemods.decisions.agreement import averages
 from distify_codemods.decisions.base import DECIDES, Averaging, Decisions, Left, Putting, Reduction, Wrap
 from distify_codemods.decisions.differing import is_of_an_evaluation, why_different
-from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.decisions.shown import shown
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Kind

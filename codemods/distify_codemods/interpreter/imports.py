@@ -13,7 +13,7 @@ from distify_codemods.allocation import Ref
 from distify_codemods.interpreter import spelled_twice
 from distify_codemods.libraries import spelling
 from distify_codemods.objects import Local, Sequence
-from distify_codemods.values import NOTHING, Value
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -98,6 +98,11 @@ def local(machine: Machine, module: Module) -> Value:
     if obj is None:
         obj = machine.objects[key] = Local(None, module=module, target=module)
     return Value(obj.alone)
+
+
+def by_its_name(machine: Machine, name: object) -> Value:
+    """`sys.modules[__name__]`: a local module that runs."""
+    return join(*(local(machine, module) for module in list(machine.globals) if module.name == name))
 
 
 def _source(machine: Machine, node: cst.ImportFrom) -> tuple[str, int]:

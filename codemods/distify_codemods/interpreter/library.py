@@ -184,6 +184,8 @@ def call_external_object(machine: Machine, obj: External, arguments: Arguments, 
 
 
 def _of_an_object(machine: Machine, obj: External, arguments: Arguments, node: cst.CSTNode) -> Value:
+    if obj.name == python.METHOD_CALLER and obj.arguments is not None:
+        return reflection.call_by_name(machine, obj.arguments, obj.site, arguments.first, node)
     known_module = losses.of_module(obj, arguments) or recurrent.output_of(machine, obj, arguments, node)
     if known_module is not None:
         return known_module

@@ -38,6 +38,16 @@ if TYPE_CHECKING:
 _DEEPEST = 6  # parts within parts that are copied
 
 
+def call_by_name(
+    machine: Machine, told: Arguments, made: cst.CSTNode | None, receiver: Value, node: cst.CSTNode
+) -> Value:
+    """What `operator.methodcaller(name, ...)` returned is given an object. `made`: that call."""
+    name, *positional = told.positional or [NOTHING]
+    shape = _shape(machine, made, 0) if made is not None and not isinstance(name.constant(), str) else None
+    found = _named_in(machine, receiver, name.constant(), receiver.objs, shape)
+    return machine.call(found, Arguments(positional, told.keywords, told.star, told.double_star), node)
+
+
 def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     holder = arguments.first
     name = arguments.positional[1].constant() if len(arguments.positional) > 1 else None
@@ -48,22 +58,28 @@ def _getattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
         own = attributes.tensor_attribute(machine, holder, name, node)
         return own if collated.has_always(holder, name) else join(own, *default)
     shape = _shape(machine, node) if not isinstance(name, str) else None
-    found = [
-        _matching(machine, obj, shape) if shape is not None and isinstance(obj, Instance)
-        else _named(machine, obj, name, holder)
-        for obj in objs
-    ]  # fmt: skip
-    value = elsewhere.joined(machine, name, join(*found)) if isinstance(name, str) else join(*found)
+    found = _named_in(machine, holder, name, objs, shape)
+    value = elsewhere.joined(machine, name, found) if isinstance(name, str) else found
     if value.objs or not default:
         return value
     return default[0] if _lack(objs, name) else replace(join(default[0], value), open=True)
 
 
-def _shape(machine: Machine, node: cst.CSTNode) -> re.Pattern[str] | None:
-    """What the name may be, as far as the call shows it."""
-    if not isinstance(node, cst.Call) or len(node.args) < 2:
+def _named_in(
+    machine: Machine, holder: Value, name: object, objs: InOrder[Obj], shape: re.Pattern[str] | None
+) -> Value:
+    return join(*(
+        _matching(machine, obj, shape) if shape is not None and isinstance(obj, Instance)
+        else _named(machine, obj, name, holder)
+        for obj in objs
+    ))  # fmt: skip
+
+
+def _shape(machine: Machine, node: cst.CSTNode, place: int = 1) -> re.Pattern[str] | None:
+    """What the name may be, as far as the call shows it: an argument at a place."""
+    if not isinstance(node, cst.Call) or len(node.args) <= place:
         return None
-    return by_name.shape_of(machine, node.args[1].value)
+    return by_name.shape_of(machine, node.args[place].value)
 
 
 def _matching(machine: Machine, obj: Instance, shape: re.Pattern[str]) -> Value:

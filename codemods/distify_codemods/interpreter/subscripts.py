@@ -90,6 +90,8 @@ def _item_of(
         return obj.attributes[known]
     if _is_environment(obj):
         return Value(sources=ranks.of_variable(known))
+    if isinstance(obj, Ref) and obj.name == python.MODULES:
+        return imports.by_its_name(machine, known)
     if isinstance(obj, Ref) and obj.name.endswith(_NAMES):  # `models.__dict__[name]`
         return imports.reference(machine, f"{obj.name.removesuffix(_NAMES)}.{known if isinstance(known, str) else '?'}")
     if isinstance(obj, Shape):

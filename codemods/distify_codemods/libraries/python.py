@@ -56,6 +56,8 @@ AS_METHODS = {f"operator.{name}": f"__{name}__" for name in ("setitem", "iadd")}
 #: What makes a list, a dictionary or a set that nobody else has.
 NEW_CONTAINERS = frozenset({"builtins.list", "builtins.set", *DICTIONARIES, QUEUE, COUNTER})
 NAMED_TUPLE = "collections.namedtuple"
+METHOD_CALLER = "operator.methodcaller"  # what it returns calls a method by its name
+MODULES = "sys.modules"
 TUPLES = ("typing.NamedTuple", NAMED_TUPLE)
 #: Bases that add nothing to a class that derives from them.
 PLAIN_BASES = ("builtins.object", "abc.", "typing.", "torch.utils.data.Dataset")
