@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Options
 
 from tests.rules.scripts import LOOP, blocked, changes, conversion_of, converted, line_of, script
 
@@ -104,3 +105,27 @@ def test_what_the_checklist_says_of_steps_by_hand() -> None:
     told = {one.code: one.message for one in found}
     assert told["GRAD02"] == "nothing but gradients of the global batch is written into parameters by hand"
     assert told["DECIDE01"] == "all ranks decide on the mean over the global batch"
+
+
+GRADIENTS_TAKEN = """\
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        with torch.no_grad():
+            for p, gradient in zip(model.parameters(), gradients):
+                p.sub_(0.1 * gradient)
+"""
+
+
+def test_parameters_are_trained_by_gradients_that_are_taken() -> None:
+    """Nothing calls `backward()`, and there is no optimizer."""
+    assert "rt.data_parallel(model)\n" in converted(script(optimizer="", loop=GRADIENTS_TAKEN), Options())
+
+
+def test_gradients_by_parameters_of_what_is_not_trained_change_nothing() -> None:
+    asked = "        slopes = torch.autograd.grad(loss, list(other.parameters()), None, True, allow_unused=True)\n"
+    before = script(loop=LOOP.replace("        loss.backward()", f"{asked}        loss.backward()"))
+    after = converted(before.replace("model = ", "other = nn.Linear(4, 1)\nmodel = "))
+    assert "rt.broadcast_parameters(model)" in after
+    assert "rt.broadcast_parameters(other)" not in after

@@ -31,13 +31,16 @@ def step(x, y):
 
 """
 REDUCED = "return Figures(rt.all_reduce_mean(loss.item()), rt.all_reduce_mean((out - y).abs().mean().item()))"
-METHODS = NAMED.rstrip() + """
+METHODS = (
+    NAMED.rstrip()
+    + """
 
     def __str__(self):
         return f"{self.loss:.3f} {self.error:.3f}"
 
 
 """
+)
 RECORDS_WITH_METHODS = {
     "typing": "from typing import NamedTuple\n\n\n" + METHODS,
     "dataclass": "from dataclasses import dataclass\n\n\n@dataclass\n" + METHODS.replace("(NamedTuple)", ""),
@@ -89,7 +92,7 @@ NAMESPACE = "Figures(loss=loss.item(), error=(out - y).abs().mean().item())"
     ("made", "reduced"),
     [
         (f"return {NAMESPACE}", "Figures(loss=rt.all_reduce_mean(loss.item()), error=rt.all_reduce_mean("),
-        ("made = Figures()\n    made.loss = loss.item()\n    return made", "made.loss = rt.all_reduce_mean(loss.item())"),
+        ("made = Figures()\n    made.loss = loss.item()\n    return made", "made.loss = rt.all_reduce_mean("),
     ],
 )
 @pytest.mark.parametrize("use", ["print(figures)", "history.append(vars(figures))"])

@@ -19,10 +19,9 @@ from distify_codemods.inside import core
 from distify_codemods.libraries import torch_nn
 from distify_codemods.objects import External, Instance, Parameters
 from distify_codemods.scale import Scale
+from distify_codemods.updates import writes
 
 CODE = "GRAD02"
-#: In-place methods that write no numbers.
-_NO_WRITES = frozenset(["requires_grad_", "detach_", "share_memory_", "retain_grad_", "resize_", "unscale_"])
 _WHY = "this is written into parameters or gradients by hand, and depends on one rank's share of the batch"
 _FIX = "compute it over all ranks: `rt.all_reduce_mean(...)` of a mean, `rt.all_reduce_sum(...)` of a sum"
 _FORMS = {Scale.MEAN: FigureForm.MEAN, Scale.SUM: FigureForm.SUM}
@@ -51,8 +50,7 @@ def _written(facts: Facts, event: Event) -> Iterator[cst.BaseExpression]:
     """The expressions that go into a parameter, its gradient or a buffer."""
     node = event.node
     if event.kind is Kind.METHOD:
-        writes = event.name.endswith("_") and not event.name.startswith("_") and event.name not in _NO_WRITES
-        if writes and isinstance(node, cst.Call) and _is_held(facts, event.receiver_node):
+        if writes(event.name) and isinstance(node, cst.Call) and _is_held(facts, event.receiver_node):
             yield from (argument.value for argument in node.args)
     elif event.name in ("grad", "data") and _is_held(facts, event.receiver_node):
         parent = event.module.parents.get(node)
