@@ -11,6 +11,7 @@ from distify_codemods.decisions import figures, pools
 from distify_codemods.decisions.agreement import averages
 from distify_codemods.decisions.base import DECIDES, Averaging, Decisions, Left, Putting, Reduction, Wrap
 from distify_codemods.decisions.differing import is_of_an_evaluation, why_different
+from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.decisions.shown import shown
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Kind
@@ -80,7 +81,14 @@ def _each_once(
     Sums and counts would be too large. Means would be the same; in the loops themselves they stay, where the test of
     a loop may still be each rank's.
     """
-    kept = tuple(one for one in found if figures.is_of_one_rank(after, one.node))
+    places = places_of(after)
+
+    def stays(one: Averaging) -> bool:
+        mean = one.how is Putting.MEAN
+        looked_at = not mean or (one.code == figures.CODE and places.of(one.module, one.node) is not Place.INSIDE)
+        return not looked_at or figures.is_of_one_rank(after, one.node)
+
+    kept = tuple(one for one in found if stays(one))
     if len(kept) == len(found):
         return after, found
     return _with(facts, wraps, {one.node: one for one in kept}), kept
