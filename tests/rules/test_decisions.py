@@ -166,7 +166,7 @@ def test_one_draw_for_the_whole_batch(lines: str) -> None:
             [
                 "global_loss = rt.all_reduce_mean(loss.item())",
                 "found.append(global_loss)",
-                "rows.writerow([global_loss, rt.all_reduce_mean(sum(found) / len(found))])",
+                "rows.writerow([global_loss, sum(found) / len(found)])",
             ],
         ),
         (

@@ -106,15 +106,30 @@ def _plotted(line: str, kept: str) -> str:
     return script(imports=IMPORTS + PLOTS.format(line), loop=LOOP, after=shown)
 
 
+def _latest() -> str:
+    """What takes the library's place reads a figure by itself."""
+    before = script(imports=IMPORTS + PLOTS.format('open(path, "w").write("%.5f" % (latest["loss"] / 2))'))
+    step = "        optimizer.step()\n"
+    assert before.count(step) == 1
+    kept = before.replace(step, f'{step}        latest["loss"] = loss.item()\n').replace("try:", "latest = {}\ntry:", 1)
+    return f'{kept}plt.plot(epoch)\nplt.savefig("curve.png", dpi=100)\n'
+
+
 def test_a_figure_is_not_put_together_where_rank_0_alone_comes() -> None:
     """The drawing is rank 0's, and what takes the library's place would wait there for the other ranks."""
-    assert "MEET01" in {code for code, _ in blocked(_plotted(MEAN, "loss.item()"))}
+    assert "MEET01" in {code for code, _ in blocked(_latest())}
 
 
 def test_such_a_script_is_converted_by_shared_forward_passes() -> None:
-    shared = conversion_of(_plotted(MEAN, "loss.item()"), options=Options())
+    shared = conversion_of(_latest(), options=Options())
     assert shared.outcome is Outcome.CONVERTED
     assert b"all_reduce_mean" not in shared.files[0].after
+
+
+def test_a_figure_that_was_put_together_before_is_not_again() -> None:
+    after = converted(_plotted(MEAN, "loss.item()"))
+    assert 'plt.plot(rt.all_reduce_mean(loss.item()), label="training")' in after
+    assert MEAN in after
 
 
 def test_what_rank_0_draws_of_figures_that_are_alike_is_its_own() -> None:

@@ -194,12 +194,6 @@ def test_left_alone_in_the_loop(kept: str) -> None:
     assert changes("METRIC01", before) == []
 
 
-def test_ranks_that_may_not_all_come_do_not_wait_for_each_other() -> None:
-    before = script(setup="seen = []\n", loop=counting("", "if guess[0, 0] > 0: seen.append(loss.item())", ""))
-    assert changes("METRIC01", before) == []
-    assert findings("METRIC01", before, Level.ADVICE)
-
-
 def test_function_that_some_ranks_leave_early() -> None:
     keep = "def keep():\n    if loss > 1: return\n    seen.append(loss.item())\n\n\n"
     before = script(setup=f"seen = []\n{keep}", loop=counting("", "keep()", ""))

@@ -11,15 +11,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions import entropy, one_number
+from distify_codemods.decisions import entropy, one_number, own_ways
 from distify_codemods.decisions.base import Averaging
 from distify_codemods.decisions.carried import chosen_by
 from distify_codemods.decisions.differing import (
     differs,
     entries,
-    guarded,
     is_of_an_evaluation,
-    matters,
     of_batches,
     of_own_batches,
     rate_differs,
@@ -72,11 +70,10 @@ def _of_tests(facts: Facts) -> Iterator[Averaging]:
         for event in facts.of_kind(Kind.TEST)
         if isinstance(event.node, (cst.If, cst.While, cst.IfExp, cst.CompIf)) and differs(facts, event)
     ]
-    behind = guarded(facts)
     choosing = chosen_by(facts)
     decisive = _with_what_chose(tests, [
         (event, node) for event, node in tests
-        if matters(facts, event, behind) or (node in choosing and figures.behind(node.test) is not None)
+        if own_ways.decides(facts, event) or (node in choosing and figures.behind(node.test) is not None)
     ])  # fmt: skip
     rates = any(
         rate_differs(facts, event) and (event.kind is Kind.STORE or not _is_mean_given(facts, event))

@@ -20,6 +20,7 @@ from distify_codemods.libraries import effects, torch_optim
 from distify_codemods.objects import External, Parameters, Sequence
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import CHANCE, SIGNAL, Choice, Kept, Share
+from distify_codemods.scale import Scale
 from distify_codemods.values import SIZE, Value
 
 #: What comes of it is a process's own.
@@ -37,16 +38,20 @@ def differs(facts: Facts, event: Event) -> str:
 
 
 def _asks_whether_any(facts: Facts, test: cst.BaseExpression) -> bool:
-    """`len(x) == 0`, `not len(x)`: a share has samples if its batch has some."""
+    """`len(x) == 0`, `not len(x)`, `seen > 0`: a share has samples if its batch has some."""
     while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         test = test.expression
     if isinstance(test, cst.BooleanOperation):
         sides = (test.left, test.right)
         return all(_asks_whether_any(facts, one) or not why_different(facts, facts.value(one).sources) for one in sides)
     if not isinstance(test, cst.Comparison):
-        return facts.value(test).objs == SIZE
+        return _is_a_size(facts.value(test))
     bounds = [facts.value(one.comparator).constant() for one in test.comparisons]
-    return bounds == [0] and facts.value(test.left).objs == SIZE
+    return bounds == [0] and _is_a_size(facts.value(test.left))
+
+
+def _is_a_size(value: Value) -> bool:
+    return value.objs == SIZE or value.scale is Scale.COUNT
 
 
 def of_batches(sources: Ordered[Obj | str]) -> Ordered[Obj]:
@@ -92,6 +97,7 @@ def why_different(facts: Facts, sources: Ordered[Obj | str]) -> str:
 Guarded = dict[tuple[cst.CSTNode, CallChain], int]
 
 
+@answered_once
 def guarded(facts: Facts) -> Guarded:
     return {
         (here.node, here.frame.context): event.number

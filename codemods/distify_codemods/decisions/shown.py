@@ -23,6 +23,8 @@ from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
 _COUNTS = (Scale.SUM, Scale.COUNT)
+#: Between numbers: of texts, the others put parts beside each other.
+_OF_NUMBERS = (cst.Divide, cst.Multiply, cst.Subtract)
 
 
 def shown(facts: Facts) -> Iterator[Averaging]:
@@ -94,7 +96,7 @@ class _Line:
     def __init__(self, facts: Facts, event: Event, put_together: Collection[cst.CSTNode] = ()) -> None:
         self.facts = facts
         self.done = {*facts.run.trial.averaged, *put_together}
-        self.node = event.node
+        self.event, self.node = event, event.node
         self.means: list[cst.BaseExpression] = []
         self.counts: list[cst.BaseExpression] = []
         self.others: list[cst.BaseExpression] = []
@@ -130,6 +132,8 @@ class _Line:
         elif self.facts.value(node).scale in _COUNTS and (parts := self._counted(node)):
             self.counts += () if means else parts
             self.others += parts if means else ()
+        elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _OF_NUMBERS):
+            self._look_at_both(node, made, means)
         elif self._made(node, made) or any(self._is_figure(one) for part in _parts(node) for one in tree.walk(part)):
             self._look_inside(node, made, means)
         elif self.facts.value(node).scale is not Scale.CONST:
@@ -140,6 +144,15 @@ class _Line:
             self.look_at(child, made, means)
         for one in self._made(node, made):
             self._look_behind(one, made, means)
+
+    def _look_at_both(self, node: cst.BinaryOperation, made: int, means: bool) -> None:
+        """One side of a ratio over all ranks, and the other of one rank, would fit neither."""
+        sides = _Line(self.facts, self.event, self.done)
+        sides._look_inside(node, made, means)
+        if sides.others and (sides.means or sides.counts):
+            self.others.append(node)
+        else:
+            self._look_inside(node, made, means)
 
     def _look_behind(self, entry: cst.BaseExpression, made: int, means: bool) -> None:
         """At what was written down before: where not all ranks come by, it stays one rank's."""

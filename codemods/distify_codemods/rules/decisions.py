@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distify_codemods.decisions import checks, differing
+from distify_codemods.decisions import checks, differing, own_ways
 from distify_codemods.decisions.base import Averaging
 from distify_codemods.decisions.whole_passes import WholePass, whole_passes
 from distify_codemods.events import Kind
@@ -26,10 +26,9 @@ def run(context: Context) -> None:
     for one in at_once.average(context, [one for one in decisive if not one.told], _WHAT, _average):
         found = True
         context.applied(one.why, one.module, one.node)
-    behind = differing.guarded(facts)
     for event in facts.of_kind(Kind.TEST):
         why = differing.differs(facts, event)
-        if why and differing.matters(facts, event, behind):
+        if why and own_ways.decides(facts, event):
             found = True
             context.needs_you(
                 f"this decision {why}, so that the ranks may go different ways", event.module, event.node,
