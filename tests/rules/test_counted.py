@@ -51,7 +51,6 @@ def test_how_many_there_are_in_the_whole_batch() -> None:
         ("if len(x) > 0:\n    x = 2 * x", ""),
         ("if len(x) != len(y):\n    y = y[: len(x)]", ""),
         ("if x.shape[1] > 3:\n    x = 2 * x", ""),
-        ("", "seen += len(x)\nif seen > 100:\n    print('100 samples')"),
         ("", "seen += 1\nif seen > 10:\n    w = 0.5"),
     ],
 )

@@ -396,7 +396,7 @@ def test_loop_that_ends_when_the_loss_is_small() -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        pytest.param("    if loss.item() < 0.1: print('small')\n", id="print"),
+        pytest.param("    if loss.item() < 0.1: pass\n", id="nothing"),
         pytest.param("    if epoch == 1: torch.save(model.state_dict(), 'a.pt')\n", id="epoch"),
         pytest.param("    if epoch > 1: break\n", id="break by epoch"),
         pytest.param("    if time.time() - start > 60: print('slow')\n", id="time is shown"),
@@ -634,10 +634,9 @@ def test_what_else_is_shown_beside_them_is_said_to_be_rank_0s() -> None:
             "number % 3 == 2",
             "print(f'{number}/{len(loader)} {rt.all_reduce_mean(right / seen)} of {len(data)}')",
         ),
-        ("print(right / seen, seen)", "number % 3 == 2 and x.max() > 9", "print(right / seen, seen)"),
     ],
 )
 def test_counts_that_are_left_as_they_are(line: str, test: str, after: str) -> None:
-    """There are none, or no ratio of theirs is shown every few batches, or not all ranks come there."""
+    """There are none, or no ratio of theirs is shown every few batches."""
     text = converted(printing(line, test))
     assert f"            {after}\n" in text, text

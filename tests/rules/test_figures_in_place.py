@@ -186,10 +186,8 @@ def test_what_a_function_is_given_is_said_where_it_is_called_and_its_means_are_n
     assert [(one.message, one.place and one.place.line) for one in found] == [(said, line)]
 
 
-@pytest.mark.parametrize(
-    "line", ["kept[len(x)] = kept.get(len(x), 0) + 1", "kept[len(x)] = 1 + (kept[len(x)] if len(x) in kept else 0)"]
-)
-def test_what_is_counted_under_a_ranks_own_key_is_read_under_the_same(line: str) -> None:
+def test_what_is_counted_under_a_ranks_own_key_is_read_under_the_same() -> None:
+    line = "kept[len(x)] = kept.get(len(x), 0) + 1"
     before = training("kept = {}", line, "print(kept)")
     conversion = conversion_of(before, options=Options(strategy="sharded"))
     assert f"        {line}\n" in conversion.files[0].after.decode()
@@ -246,3 +244,17 @@ def test_a_mean_on_either_way_of_an_expression_is_that_of_all_samples(line: str)
 def test_pictures_beside_the_figures_and_files_of_their_own(made: str, shown: str, strategy: Strategy) -> None:
     before = training(made, shown, "pass").replace("import torch\n", f"import torch\n{TRACKER}", 1)
     assert conversion_of(before, options=Options()).strategy is strategy
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mean.mul_(0.9).add_(model(x).detach().mean(0))",
+        "mean[:1].mul_(0.9).add_(model(x).detach().mean(0))",
+    ],
+)
+def test_what_is_written_by_way_of_the_tensor_itself_is_seen(line: str) -> None:
+    step = "        optimizer.step()\n"
+    loop = LOOP.replace(step, f"{step}        {line}\n")
+    before = script(setup="mean = torch.zeros(1)\n", loop=f"{loop}print(mean)\n")
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARED

@@ -10,12 +10,20 @@ from tests.rules.scripts import LOOP, conversion_of, converted, indented, script
 
 ACCURACY = "right = (model(x).detach() > 0) == (y > 0)\n"
 AUTO = Options()
+METER = """\
+class Meter:
+    def __init__(self):
+        self.last = 0
+
+
+meter = Meter()
+"""
 
 
 def _with(lines: str, after: str = "    print(seen)\n") -> str:
     step = "        optimizer.step()\n"
     loop = LOOP.replace(step, step + indented(ACCURACY + lines, " " * 8)) + after
-    return script(setup="seen, kept, total, following = 0, [], 0, 50\n", loop=loop)
+    return script(setup=f"{METER}seen, kept, total, following = 0, [], 0, 50\n", loop=loop)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +40,9 @@ def _with(lines: str, after: str = "    print(seen)\n") -> str:
         "print(epoch, 'good' if right.all() else 'bad')\n",
         "word = 'good' if right.all() else 'bad'\nprint(epoch, word)\n",
         "for one in right:\n    if one: seen += 1\n",
+        "if len(x) < 8: print('the last one')\n",
+        "word = 'known' if len(x) in kept else 'new'\nkept.append(len(x))\nprint(word)\n",
+        "if right.all(): meter.last = epoch\n",
         "total += len(x)\nif total % 32 == 0: print('after', total, loss.item())\n",
         "total += len(x)\nif total >= following:\n    print(loss.item())\n    following += 50\n",
     ],

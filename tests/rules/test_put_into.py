@@ -61,7 +61,6 @@ def test_each_entry_of_a_dictionary_is_logged(entry: str, after: str) -> None:
         # of each rank's own classes
         "parts = {int(one): loss.item() for one in y[:, 0]}\nwandb.log({str(k): v for k, v in parts.items()})\n",
         'parts = {"loss": loss.item()}\nwandb.log({k: v for k, v in parts.items() if v > 1})\n',
-        'parts = {}\nif loss > 1:\n    parts["loss"] = loss.item()\nwandb.log({k: v for k, v in parts.items()})\n',
         'parts = {"loss": loss.item(), "b": loss.item()}\nif loss > 1:\n    parts.pop("b")\n'
         "wandb.log({k: v for k, v in parts.items()})\n",
         'parts = {"loss": loss.item(), "b": loss.item()}\nif loss > 1:\n    del parts["b"]\n'
@@ -91,8 +90,6 @@ def test_what_logs_whenever_it_is_handed_a_figure_does_not_wait() -> None:
 @pytest.mark.parametrize(
     ("before", "lines"),
     [
-        ('best = {"loss": 9.0}\n',
-         'if loss.item() < best["loss"]:\n    best["loss"] = loss.item()\nprint({k: v for k, v in best.items()})\n'),
         ("", 'found = {}\nfound["least"] = (model(x) - y).min().item()\nprint({k: v for k, v in found.items()})\n'),
     ],
 )  # fmt: skip

@@ -73,8 +73,6 @@ def test_of_a_batch_that_is_cut_by_hand(lines: str) -> None:
         "if x.size(1) > 3:\n    x = x[:, :4]\n",
         "rows, width = x.shape[:2]\nif width > 4:\n    x = x[:, :4]\n",
         "x = x.reshape(x.size(0), -1)\n",
-        "seen += len(x)\nif seen % 64 == 0:\n    print(seen)\n",
-        "if len(x) < size:\n    print('the last one')\n",
         "if i + size > 60:\n    continue\n",
         "if len(x) != len(y):\n    raise ValueError\n",
     ],
@@ -108,7 +106,6 @@ def test_of_a_batch_that_a_generator_hands_on(lines: str, begun_before: bool) ->
         "if len(x) == 0:\n    continue\nyield x, y\n",
         "if x is None:\n    continue\nyield x, y\n",
         "if isinstance(x, list):\n    x = torch.stack(x)\nyield x, y\n",
-        "if len(x) < size:\n    print('the last one')\nyield x, y\n",
         "seen += 1\nif seen > 4:\n    return\nyield x, y\n",
     ],
 )

@@ -605,3 +605,44 @@ def test_one_sample_that_is_kept_has_no_entries_to_gather(kept: str) -> None:
     conversion = conversion_of(before, options=Options())
     assert conversion.strategy is Strategy.SHARED
     assert "gather_entries" not in conversion.files[0].after.decode()
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("good += error > 0.5", "good += rt.all_reduce_mean(error) > 0.5"),
+        ("good += int(error > 0.5)", "good += int(rt.all_reduce_mean(error) > 0.5)"),
+    ],
+)
+def test_whether_a_mean_is_larger_is_asked_of_the_mean_of_all(line: str, after: str) -> None:
+    step = f"error = (guess - y).abs().mean().item(); {line}"
+    text = converted(script(loop=counting("    good = 0\n", step, "    print(good)\n")))
+    assert after in text
+    assert "good = rt." not in text
+
+
+def test_sums_that_one_statement_carries_are_added_up_once() -> None:
+    step = "total, seen = total + loss.item() * len(y), seen + len(y)"
+    text = converted(script(loop=counting("    total, seen = 0, 0\n", step, "    print(total / seen)\n")))
+    assert "total, seen = total + rt.all_reduce_sum(loss.item() * len(y)), seen + len(y) * rt.world_size()" in text
+    assert "print(total / seen)" in text
+
+
+@pytest.mark.parametrize("shown", ["print(means)", "print(*means.values())", "kept.append(dict(means))"])
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        (
+            'means["a"] = 0.9 * means["a"] + 0.1 * loss.item()',
+            'means["a"] = rt.all_reduce_mean(0.9 * means["a"] + 0.1 * loss.item())',
+        ),
+        (
+            'means["a"] = 0.9 * means.get("a", 0) + 0.1 * loss.item()',
+            'means["a"] = rt.all_reduce_mean(0.9 * means.get("a", 0) + 0.1 * loss.item())',
+        ),
+        ('means["a"] = means["a"] + len(y)', 'means["a"] = means["a"] + len(y) * rt.world_size()'),
+    ],
+)
+def test_what_an_entry_goes_on_from_is_that_of_all_ranks(line: str, after: str, shown: str) -> None:
+    before = script(setup='means, kept = {"a": 0}, []\n', loop=counting("", f"{line}; {shown}", "") + "print(kept)\n")
+    assert f"{after}; {shown}" in converted(before)

@@ -29,7 +29,7 @@ def carried(facts: Facts) -> Iterator[tuple[BatchLoop, _Update, frozenset[cst.CS
         for name in sorted(bound_by(loop.node.body) - reduced):
             updates = _updates(loop, name)
             if updates and (read_after(loop, {name}) or _is_shown_bent(facts, loop, name, updates)):
-                yield from ((loop, update, _reads(update, name)) for update in updates)
+                yield from ((loop, update, _reads(update, _bound(update))) for update in updates)
 
 
 def _is_shown_bent(facts: Facts, loop: BatchLoop, name: str, updates: list[_Update]) -> bool:
@@ -63,7 +63,7 @@ def _update(loop: BatchLoop, bound: cst.CSTNode, name: str) -> _Update | None:
     holder = loop.module.parents.get(target)
     if not isinstance(target, cst.AssignTarget) or not isinstance(holder, cst.Assign) or len(holder.targets) > 1:
         return None
-    return holder if _reads(holder, name) or _is_asked_for(loop, holder, name) else None
+    return holder if _reads(holder, {name}) or _is_asked_for(loop, holder, name) else None
 
 
 def chosen_by(facts: Facts) -> set[cst.If]:
@@ -88,5 +88,10 @@ def _asking(loop: BatchLoop, update: cst.Assign, names: Collection[str]) -> Iter
             yield one
 
 
-def _reads(update: _Update, name: str) -> frozenset[cst.CSTNode]:
-    return frozenset(node for node in tree.walk(update.value) if isinstance(node, cst.Name) and node.value == name)
+def _bound(update: _Update) -> set[str]:
+    """All names that it gives a value: `total, seen = total + loss, seen + 1`."""
+    return {name for target in tree.targets(update) for name in tree.target_names(target)}
+
+
+def _reads(update: _Update, names: Collection[str]) -> frozenset[cst.CSTNode]:
+    return frozenset(node for node in tree.walk(update.value) if isinstance(node, cst.Name) and node.value in names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Sequence
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -110,8 +111,8 @@ class OwnFigures:
         if isinstance(node, (cst.Assign, cst.AugAssign)):
             for target in tree.targets(node):
                 by: list[cst.CSTNode] = []
-                while isinstance(target, cst.Subscript):
-                    by += target.slice
+                while isinstance(target, cst.Subscript) or _is_of_a_tensor(target):
+                    by += target.slice if isinstance(target, cst.Subscript) else [target]
                     target = target.value
                 if by:
                     yield target, by
@@ -227,15 +228,20 @@ def _is_of_a_module(method: Bound) -> bool:
 
 
 def holder_of(place: cst.BaseExpression) -> cst.BaseExpression:
-    """What has the entries at a place: `rows` of `rows[i:][0]` and of `rows.narrow(0, i, 8)`."""
+    """What has the entries at a place: `rows` of `rows[i:][0]`, `rows.narrow(0, i, 8)` and `rows.mul_(0.9)`."""
     while True:
         if isinstance(place, cst.Subscript):
             place = place.value
             continue
         view = place.func if isinstance(place, cst.Call) else None
-        if not isinstance(view, cst.Attribute) or view.attr.value not in in_place.VIEWS:
+        if not isinstance(view, cst.Attribute) or view.attr.value not in {*in_place.VIEWS, *in_place.METHODS}:
             return place
         place = view.value
+
+
+def _is_of_a_tensor(target: cst.BaseExpression) -> TypeGuard[cst.Attribute]:
+    """`mean.data = ...`"""
+    return isinstance(target, cst.Attribute) and target.attr.value == "data"
 
 
 def is_made_in(loop: BatchLoop, obj: Obj) -> bool:

@@ -14,6 +14,7 @@ from distify_codemods.answers import answered_once
 from distify_codemods.decisions import form_tests
 from distify_codemods.decisions.differing import Guarded, guarded, matters
 from distify_codemods.decisions.log_records import shown_records
+from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.decisions.sinks import Kind as Sinks
 from distify_codemods.decisions.sinks import sinks
 from distify_codemods.events import Event, Kind
@@ -21,6 +22,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.origins import Choice
 from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE
+from distify_codemods.values import NOTHING
 
 #: What is kept where it is put, and no argument or result of a function.
 _KEPT = (Sinks.ADDED, Sinks.COUNTED, Sinks.LOGGED)
@@ -34,6 +36,8 @@ def decides(facts: Facts, test: Event) -> bool:
 def _is_seen(facts: Facts, test: Event) -> bool:
     if not facts.shares_of_training(test.value) or form_tests.is_of_form(facts, test):
         return False
+    if places_of(facts).of(test.module, test.node) is Place.MODEL:
+        return False  # a forward pass has a part of a batch either way
     seen = _seen(facts)
     if seen.shown.get((test.node, test.here.frame.context), -1) > test.number or test.node in seen.chosen:
         return True
@@ -51,7 +55,9 @@ class _Seen:
 def _seen(facts: Facts) -> _Seen:
     lines = [*facts.of_kind(Kind.PRINT), *shown_records(facts)]
     shown = {(here.node, here.frame.context): event.number for event in lines for here in event.here.up() if here.arm}
-    kept = [sink for sink in sinks(facts) if sink.kind in _KEPT and not sink.fresh]
+    kept = [sink for sink in sinks(facts) if sink.kind is Sinks.STORED or (sink.kind in _KEPT and not sink.fresh)]
+    kept = [one for one in kept if places_of(facts).of(one.module, one.node) is not Place.MODEL]
+    kept = [one for one in kept if not _is_into_a_batch(facts, one.node)]
     keeping: set[cst.CSTNode] = {
         around for sink in kept for around in sink.module.enclosing(sink.node) if isinstance(around, cst.If)
     }
@@ -59,7 +65,15 @@ def _seen(facts: Facts) -> _Seen:
     return _Seen(shown, keeping, chosen | {site for sink in kept for site in _choices(facts, sink.value)})
 
 
+def _is_into_a_batch(facts: Facts, node: cst.CSTNode) -> bool:
+    """`out[i] += x[i]`: of each sample, and gone with it."""
+    targets = tree.targets(node) if isinstance(node, (cst.Assign, cst.AugAssign)) else []
+    holders = [one.value for one in targets if isinstance(one, cst.Subscript)]
+    return any(facts.value(one).scale in PER_SAMPLE for one in holders)
+
+
 def _choices(facts: Facts, node: cst.CSTNode) -> Iterator[cst.CSTNode | None]:
     for one in tree.walk(node):
-        if isinstance(one, cst.BaseExpression):
-            yield from (source.site for source in facts.value(one).sources if isinstance(source, Choice))
+        value = facts.value(one) if isinstance(one, cst.BaseExpression) else NOTHING
+        if facts.shares_of_training(value):
+            yield from (source.site for source in value.sources if isinstance(source, Choice))

@@ -78,7 +78,7 @@ def _puts(node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpre
     """
     if isinstance(node, cst.Assign):
         for one in tree.targets(node):
-            if isinstance(one, (cst.Subscript, cst.Attribute)) and not _goes_on(one, node.value):
+            if isinstance(one, (cst.Subscript, cst.Attribute)) and not reads_again(one, node.value):
                 yield one.value, node.value
     elif isinstance(node, cst.AugAssign) and not isinstance(node.target, cst.Subscript):
         yield node.target, node.value
@@ -87,9 +87,9 @@ def _puts(node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpre
         yield from ((node.func.value, one.value) for one in (node.args if keeps else ()))
 
 
-def _goes_on(target: cst.Subscript | cst.Attribute, value: cst.BaseExpression) -> bool:
-    """Whether what is put there is made of what was there, as far as that is seen."""
+def reads_again(target: cst.Subscript | cst.Attribute, value: cst.BaseExpression) -> frozenset[cst.CSTNode]:
+    """Where what is put somewhere reads what was there, as far as that is seen: `m["loss"] = 0.9 * m["loss"] + x`"""
     item, holder = tree.code_of(target), tree.code_of(target.value)
-    asked = {f"{holder}.{name}" for name in python.BY_KEY}
-    read = (tree.code_of(one) for one in tree.walk(value) if isinstance(one, (cst.Subscript, cst.Attribute)))
-    return any(one == item or one in asked for one in read)
+    asked = {f"{holder}.{name}" for name in python.BY_KEY} if isinstance(target, cst.Subscript) else set()
+    read = (one for one in tree.walk(value) if isinstance(one, (cst.Subscript, cst.Attribute)))
+    return frozenset(one for one in read if (code := tree.code_of(one)) == item or code in asked)

@@ -14,6 +14,7 @@ from distify_codemods.decisions.carried import carried
 from distify_codemods.decisions.dumped import dumped
 from distify_codemods.decisions.in_place import changes_what_it_takes
 from distify_codemods.decisions.places import Place
+from distify_codemods.decisions.put_into import reads_again
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core, root
 from distify_codemods.libraries import effects, in_place, python
@@ -194,7 +195,9 @@ def _of_assignment(facts: Facts, module: Module, node: cst.Assign) -> Iterator[S
     for target in node.targets:
         for part in tree.leaves(target.target):
             if isinstance(part, (cst.Attribute, cst.Subscript)):
-                yield Sink(Kind.STORED, module, node, node.value, _holds_the_last(facts, module, part))
+                own = reads_again(part, node.value)
+                last = not own and _holds_the_last(facts, module, part)
+                yield Sink(Kind.STORED, module, node, node.value, last, own)
                 break
 
 

@@ -20,7 +20,9 @@ from distify_codemods.decisions.names import (
 )
 from distify_codemods.facts import BatchLoop, Facts
 from distify_codemods.objects import External, Instance, Mapping, Sequence
+from distify_codemods.origins import Verdict
 from distify_codemods.scale import Scale
+from distify_codemods.values import Value
 
 
 def training_sums(facts: Facts, loop: BatchLoop) -> Reduction | None:
@@ -30,7 +32,7 @@ def training_sums(facts: Facts, loop: BatchLoop) -> Reduction | None:
         for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
             update = update_of(small)
             if update is not None:
-                updates.setdefault(update[0], []).append(facts.value(update[1]).scale)
+                updates.setdefault(update[0], []).append(_scale(facts.value(update[1])))
     flow = loop.module.flow(loop.node)
     for node in tree.walk(loop.node.body):
         if not isinstance(node, cst.AugAssign) or not isinstance(node.target, cst.Name):
@@ -48,6 +50,12 @@ def training_sums(facts: Facts, loop: BatchLoop) -> Reduction | None:
     ]  # fmt: skip
     means = [name for name in whole if set(updates[name]) == {Scale.MEAN} and _is_figure(facts, loop, name)]
     return Reduction(loop, tuple(names), means=tuple(means)) if names or means else None
+
+
+def _scale(added: Value) -> Scale:
+    """Whether a mean or a sum is larger than something is neither: `good += acc > 0.9`."""
+    judged = added.scale in (Scale.MEAN, Scale.SUM) and any(isinstance(obj, Verdict) for obj in added.objs)
+    return Scale.COUPLED if judged else added.scale
 
 
 def _is_figure(facts: Facts, loop: BatchLoop, name: str) -> bool:
