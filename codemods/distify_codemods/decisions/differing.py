@@ -19,7 +19,7 @@ from distify_codemods.interpreter.ranks import RANK
 from distify_codemods.libraries import effects, torch_optim
 from distify_codemods.objects import External, Parameters, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import CHANCE, SIGNAL, Choice, Kept, Share
+from distify_codemods.origins import CHANCE, SIGNAL, Choice, Kept, Share, Verdict
 from distify_codemods.scale import Scale
 from distify_codemods.values import SIZE, Value
 
@@ -51,7 +51,8 @@ def _asks_whether_any(facts: Facts, test: cst.BaseExpression) -> bool:
 
 
 def _is_a_size(value: Value) -> bool:
-    return value.objs == SIZE or value.scale is Scale.COUNT
+    judged = any(isinstance(one, Verdict) for one in value.objs)  # `len(x) == 8`
+    return value.objs == SIZE or (value.scale is Scale.COUNT and not judged)
 
 
 def of_batches(sources: Ordered[Obj | str]) -> Ordered[Obj]:
