@@ -24,7 +24,7 @@ from distify_codemods.decisions.single_samples import is_one_sample
 from distify_codemods.decisions.sinks import Kind, Sink, is_tracked, sinks
 from distify_codemods.decisions.written_down import displays, is_read_again, is_written_down
 from distify_codemods.facts import Facts, dealt_by
-from distify_codemods.libraries import meters, python
+from distify_codemods.libraries import meters, python, torch_tensors
 from distify_codemods.objects import Mapping, Sequence
 from distify_codemods.one_value import gives_one_number
 from distify_codemods.ordered import Ordered
@@ -308,9 +308,15 @@ class _Search:
                 yield node.func.value
             yield from (argument.value for argument in node.args)
         elif isinstance(node, cst.Attribute):
-            yield node.value
+            yield from () if node.attr.value in torch_tensors.OF_ITSELF else [node.value]
+        elif isinstance(node, cst.Subscript) and self._is_at_its_own_places(node):
+            return
         else:
             yield from tree.children(node)
+
+    def _is_at_its_own_places(self, node: cst.Subscript) -> bool:
+        """`out[range(len(y)), y]`: of entries of all ranks, these would be others."""
+        return any(self._is_one_ranks(one) for part in node.slice for one in tree.children(part))
 
     def _dealt(self, node: cst.BaseExpression) -> set[Obj]:
         return set(dealt_by(self.facts.value(node).sources))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -15,7 +16,7 @@ from distify_codemods.libraries import spelling, torch_nn, torch_optim
 from distify_codemods.objects import Bound, Class, External, Function, Instance, Mapping, Sequence, Setting, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import Choice, Verdict
-from distify_codemods.scale import Scale
+from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, gpu_texts, join
 
 if TYPE_CHECKING:
@@ -26,18 +27,24 @@ if TYPE_CHECKING:
 _FIGURES = frozenset({Scale.MEAN, Scale.SUM, Scale.WEIGHTED, Scale.COUPLED})
 
 
+#: What two sets or counters have in common, or one alone: of all entries together.
+_OF_WHOLE_SETS = (cst.BitAnd, cst.BitXor, cst.Subtract)
+
+
 def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
     left, right = machine.evaluate(node.left), machine.evaluate(node.right)
     if (own := special.operated(machine, node.operator, left, right, node)) is not None:
         return own
     value = scales.binary(type(node.operator).__name__, left, right)
     tables = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Mapping)]
+    lists = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Sequence)]
+    if (tables or lists) and isinstance(node.operator, _OF_WHOLE_SETS) and value.scale in PER_SAMPLE:
+        value = replace(value, scale=Scale.COUPLED)
     if tables and isinstance(node.operator, cst.BitOr):
         table = machine.made(Mapping, node)
         holding.update(machine, table, left)
         holding.update(machine, table, right)
         return value.of(table.alone)
-    lists = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Sequence)]
     if lists:
         both = machine.made(Sequence, node)
         both.grow(*(holding.any_item(Value(obj.alone)) for obj in lists))

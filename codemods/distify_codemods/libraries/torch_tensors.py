@@ -18,6 +18,8 @@ NEW_METHODS = frozenset("new_zeros new_ones new_full new_empty new_tensor clone"
 SAME_OR_COPIED = frozenset(
     "float double half bfloat16 long int short byte bool to type type_as cuda cpu contiguous requires_grad_".split()
 )
+#: What a tensor has that nothing made of it has.
+OF_ITSELF = frozenset("grad grad_fn is_leaf requires_grad retains_grad".split())
 #: Numbers that functions and methods of tensors are told, under these names, and that modules have as attributes.
 SETTINGS = frozenset(
     """alpha beta value lambd negative_slope p q eps margin delta threshold min max tau temperature gamma scale

@@ -9,21 +9,24 @@ from functools import cache, partial
 import libcst as cst
 
 from distify_codemods import refusals, scripted, tree
-from distify_codemods.allocation import Const
+from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions import concurrent, doubts
 from distify_codemods.decisions.base import Blocked
+from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Optimizer, dealt_by, drawn_from
-from distify_codemods.inside import contained
+from distify_codemods.inside import contained, root
 from distify_codemods.libraries import distributed, python, torch_nn, torch_optim
 from distify_codemods.libraries.torch_data import LOADERS
-from distify_codemods.objects import Instance, Mapping, Method, Parameters
+from distify_codemods.objects import External, Instance, Mapping, Method, Parameters
+from distify_codemods.origins import Zero
 from distify_codemods.program import Module
 from distify_codemods.results import Place
 from distify_codemods.rules import raising
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import LeftAlone
 from distify_codemods.tree import string
+from distify_codemods.values import NOTHING
 
 CODE = "OTHER01"
 _STARTS = "it starts processes of its own"
@@ -82,6 +85,8 @@ def _of_no_module(context: Context, optimizer: Optimizer) -> Iterator[Blocked]:
     call, module = optimizer.made.node, optimizer.made.module
     given = call.args[0].value if isinstance(call, cst.Call) and call.args else None
     alone = _free(context, given) if given is not None and optimizer.models else None
+    if alone is None and given is not None and optimizer.models and _holds_free(context, given):
+        alone = given
     if not optimizer.models and not optimizer.not_models and not doubts.may_train(context.facts, optimizer):
         yield Blocked(
             CODE, module, call,
@@ -228,6 +233,25 @@ def _free(context: Context, node: cst.BaseExpression) -> cst.BaseExpression | No
         if free is not None:
             return free
     return None
+
+
+def _holds_free(context: Context, given: cst.BaseExpression) -> bool:
+    """Whether there are parameters in it that are of no model: `scales.values()`, a list that was made before."""
+    held = [obj for obj in contained(context.facts.value(given)) if isinstance(obj, (External, Method, Zero))]
+    mine = {part for model in context.facts.models for part in parts_of(model)} if held else set()
+    return any(whole not in mine and _is_of_parameters(whole) for whole in map(_whole, held))
+
+
+def _whole(obj: Obj) -> Obj:
+    """What it is a part of, or whose method gave it."""
+    if isinstance(obj, Method):
+        return (obj.receiver or NOTHING).single() or obj
+    receiver = obj.receiver.single() if isinstance(obj, External) and obj.receiver is not None else None
+    return receiver or root(obj)
+
+
+def _is_of_parameters(obj: Obj) -> bool:
+    return isinstance(obj, Zero) or (isinstance(obj, External) and obj.name.startswith(torch_nn.PARAMETER))
 
 
 RULE = Rule(

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from distify_runtime import communicator
 from distify_runtime.environment import world_size
-from distify_runtime.shared import comparing, escapes, region, surroundings
+from distify_runtime.shared import comparing, escapes, hearing, region, surroundings
 from distify_runtime.shared.attributes import Watched
 from distify_runtime.shared.comparing import Apart, Both, Doubtful, Outside, Passed
 from distify_runtime.shared.copies import made_by_hooks
@@ -219,7 +219,7 @@ class Check:
     def _attempt(self, compute: Callable[[], Given], along: tuple[Dims, ...], gradients: bool = True) -> Passed | str:
         """A pass that leaves no trace, or why there is none."""
         self._draws.again()
-        began = positions()
+        began, hooks = positions(), hearing.on_tensors()
         with (
             _put_back(self._model.model) as (state, around),
             Births() as born,
@@ -248,8 +248,14 @@ class Check:
             moved = {name: one for name, one in positions().items() if one != began[name]}
             leaves = born.without(leaves_past(tensors, inputs))
             wanted = {id(one): one for one in inputs} | leaves
-            with region.whole_batch():  # which is no backward pass of the script's
-                found = comparing.gradients_of(tensors, wanted) if gradients else {}
+            found: dict[int, Tensor | None] = {}
+            if gradients:
+                is_heard = hearing.is_heard(self._model.model, hooks)
+                before = self._kept(around, state, born) if is_heard else None
+                with region.whole_batch():  # which is no backward pass of the script's
+                    found = comparing.gradients_of(tensors, wanted)
+                if is_heard and self._kept(around, state, born) != before:
+                    return "a hook keeps what it is given of gradients inside of it: those of a part of the batch"
             flowing = [flows(one) for one in tensors]
             tensors, changed = [one.detach() for one in tensors], state.changed()
             ours = (*self._call.tensors, *self._model.copies.made())
@@ -272,6 +278,11 @@ class Check:
                 counted if counted is not None and counted.is_all(self._model.model, numbers) else None,
                 born.precision,
             )
+
+    def _kept(self, around: Surroundings, state: State, born: Births) -> tuple[Any, ...]:
+        """What hooks may have changed in a backward pass: numbers, attributes of modules, tensors that are held."""
+        left = [one.where for one in born.left((), self._model.model)]
+        return surroundings.changed(self._numbers, around.numbers()), state.changed().keys(), left
 
     def _inputs(self) -> list[Tensor]:
         return [one for one in (*self._model.copies.parameters(), *self._call.tensors) if one.requires_grad]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from distify_runtime import communicator
-from distify_runtime.shared import messages, operations, related, shapes
+from distify_runtime.shared import hearing, messages, operations, related, shapes
 from distify_runtime.shared.batches import Batch, batches
 from distify_runtime.shared.doubled import doubled
 from distify_runtime.shared.entries import blank_of, lists_in, owner_of
@@ -53,9 +53,9 @@ class Call:
             return f"it is given {held}, of which no part can be taken"
         if not any(one.dim() > 0 for one in tensors):
             return "it is given no tensor that a batch could be in"
-        hooks = sum(len(part._forward_hooks) for part in model.modules())  # which may keep what they see
+        keeping = sum(len(part._forward_hooks) + len(hearing.of(part)) for part in model.modules())  # what they see
         given = _form((args, kwargs)), tuple(map(_kind, tensors)), lists
-        words = (*given, model.training, torch.is_grad_enabled(), hooks)
+        words = (*given, model.training, torch.is_grad_enabled(), keeping)
         name = getattr(getattr(function, "func", function), "__name__", "")
         return cls(function, args, kwargs, tensors, trains, (name, *words))
 

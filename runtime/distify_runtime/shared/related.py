@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from distify_runtime import communicator
-from distify_runtime.shared import operations
+from distify_runtime.shared import hearing, operations
 from distify_runtime.shared.graph import behind
 from distify_runtime.shared.layouts import Layout, Rows
 from distify_runtime.shared.messages import RanksParted, Tag, What
@@ -116,6 +116,7 @@ def hooked(original: Callable[..., Any], tensor: Tensor, hook: Callable[[Tensor]
     """Around Tensor.register_hook: what comes back by the other outputs, too, is what the hook is given."""
     output = _followed(tensor)
     if output is None:
+        hearing.one_more()
         return original(tensor, hook)
 
     def inside(gradient: Tensor) -> Tensor | None:
