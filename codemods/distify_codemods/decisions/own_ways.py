@@ -11,6 +11,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.answers import answered_once
+from distify_codemods.control_flow import Scope
 from distify_codemods.decisions import form_tests
 from distify_codemods.decisions.differing import Guarded, guarded, matters
 from distify_codemods.decisions.log_records import shown_records
@@ -21,9 +22,10 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.origins import Choice
 from distify_codemods.records import dataclass
-from distify_codemods.scale import PER_SAMPLE
+from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING
 
+_BRANCHES = (cst.If, cst.Match)
 #: What is kept where it is put, and no argument or result of a function.
 _KEPT = (Sinks.ADDED, Sinks.COUNTED, Sinks.LOGGED)
 
@@ -41,6 +43,9 @@ def _is_seen(facts: Facts, test: Event) -> bool:
     seen = _seen(facts)
     if seen.shown.get((test.node, test.here.frame.context), -1) > test.number or test.node in seen.chosen:
         return True
+    function = test.module.scope(test.node)
+    if any((function, name) in seen.names for name in _bound(test)):
+        return True
     return test.node in seen.keeping and test.value.scale not in PER_SAMPLE  # else counted sample by sample
 
 
@@ -49,6 +54,7 @@ class _Seen:
     shown: Guarded  # the last line that is shown or logged in an arm of a branch
     keeping: set[cst.CSTNode]  # branches with something in them that is kept
     chosen: set[cst.CSTNode | None]  # branches by which something was chosen that is shown or kept
+    names: set[tuple[Scope, str]]  # under which numbers that are a rank's own are shown or kept, in a function
 
 
 @answered_once
@@ -59,10 +65,27 @@ def _seen(facts: Facts) -> _Seen:
     kept = [one for one in kept if places_of(facts).of(one.module, one.node) is not Place.MODEL]
     kept = [one for one in kept if not _is_into_a_batch(facts, one.node)]
     keeping: set[cst.CSTNode] = {
-        around for sink in kept for around in sink.module.enclosing(sink.node) if isinstance(around, cst.If)
+        around for sink in kept for around in sink.module.enclosing(sink.node) if isinstance(around, _BRANCHES)
     }
-    chosen = {site for event in lines for site in _choices(facts, event.node)}
-    return _Seen(shown, keeping, chosen | {site for sink in kept for site in _choices(facts, sink.value)})
+    seen = [*((event.module, event.node) for event in lines), *((one.module, one.value) for one in kept)]
+    chosen = {site for _, node in seen for site in _choices(facts, node)}
+    names = {
+        (module.scope(node), one.value) for module, node in seen for one in tree.walk(node)
+        if isinstance(one, cst.Name) and facts.value(one).scale is Scale.CONST
+        and facts.shares_of_training(facts.value(one))
+    }  # fmt: skip
+    return _Seen(shown, keeping, chosen, names)
+
+
+def _bound(test: Event) -> set[str]:
+    """The names that get a value in an arm of a branch, or by a conditional expression."""
+    within: cst.CSTNode | None = test.node if isinstance(test.node, _BRANCHES) else None
+    if isinstance(test.node, cst.IfExp):
+        around = test.module.enclosing(test.node)
+        within = next((one for one in around if isinstance(one, cst.BaseSmallStatement)), None)
+    given = tree.walk(within) if within is not None else ()
+    given = (one for one in given if isinstance(one, (cst.Assign, cst.AugAssign)))
+    return {name for one in given for target in tree.targets(one) for name in tree.target_names(target)}
 
 
 def _is_into_a_batch(facts: Facts, node: cst.CSTNode) -> bool:

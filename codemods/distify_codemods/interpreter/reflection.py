@@ -21,6 +21,7 @@ from distify_codemods.interpreter import (
     collated,
     containers,
     elsewhere,
+    holding,
     imports,
     records,
     settings,
@@ -241,6 +242,16 @@ def _as_method(name: str, machine: Machine, arguments: Arguments, node: cst.CSTN
     return join(*found) if found else None
 
 
+def _reduce(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`functools.reduce(add, figures)`: what the function makes of the first two, and of that and another one."""
+    function, items = (arguments.get(name, place) or NOTHING for place, name in enumerate(("function", "iterable")))
+    item = holding.any_item(items)
+    folded = arguments.get("initial", 2) or item
+    for _ in range(2):
+        folded = join(folded, machine.call(function, Arguments([folded, item]), node))
+    return folded
+
+
 _BUILTINS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] = {
     "getattr": _getattr, "setattr": _setattr, "vars": _vars, "globals": _globals, "locals": _locals, "eval": _eval,
     "exec": _exec,
@@ -251,6 +262,7 @@ FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] 
     **{f"builtins.{name}": function for name, function in _BUILTINS.items()},
     python.SETS_PLAINLY: _set_plainly,
     **{one: partial(_as_method, name) for one, name in python.AS_METHODS.items()},
+    python.REDUCES: _reduce,
     python.IMPORT_MODULE: by_name.import_module,
     python.IMPORT: by_name.dunder_import,
     python.NAMED_TUPLE: lambda machine, arguments, node: records.named_tuple(machine, arguments, node),

@@ -58,6 +58,7 @@ NEW_CONTAINERS = frozenset({"builtins.list", "builtins.set", *DICTIONARIES, QUEU
 NAMED_TUPLE = "collections.namedtuple"
 METHOD_CALLER = "operator.methodcaller"  # what it returns calls a method by its name
 MODULES = "sys.modules"
+REDUCES = "functools.reduce"
 TUPLES = ("typing.NamedTuple", NAMED_TUPLE)
 #: Bases that add nothing to a class that derives from them.
 PLAIN_BASES = ("builtins.object", "abc.", "typing.", "torch.utils.data.Dataset")
