@@ -22,6 +22,7 @@ from distify_codemods.objects import External, Instance, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE, Share
 from distify_codemods.records import dataclass
+from distify_codemods.scale import Scale
 from distify_codemods.settled import is_module
 from distify_codemods.values import Value, join
 
@@ -39,8 +40,13 @@ def _sums(facts: Facts) -> list[Reduction]:
 def agreed(facts: Facts, wraps: tuple[Wrap, ...]) -> tuple[Facts, tuple[Averaging, ...], tuple[Left, ...]]:
     """The facts once figures that are kept or decided upon are put together; what depends on them is alike, too."""
     denied: set[cst.CSTNode] = set()
+    again: set[cst.CSTNode] = set()
     while True:
         after, found, left = _agreed(facts, wraps, denied)
+        while mixed := _mixed(after, found):
+            denied.update(one.node for one in mixed if one.node in again)
+            again.update(one.node for one in mixed)
+            after, found, left = _agreed(facts, wraps, denied, [one for one in found if one not in mixed])
         after, found = _each_once(facts, after, wraps, found)
         wrong = [*figures.not_reached_by_all(after, found), *_read_back(facts, found)]
         if not wrong:
@@ -54,10 +60,22 @@ def _read_back(facts: Facts, found: tuple[Averaging, ...]) -> list[cst.CSTNode]:
     return pools.read_back(as_it_stands(facts), gathered) if gathered else []
 
 
+def _mixed(after: Facts, found: Sequence[Averaging]) -> list[Averaging]:
+    """Sums and counts of which a part is that of all ranks by now: `seen + len(x)`, where `seen` is put together."""
+    before = after.run.machine.before_averaging
+    added = [one for one in found if one.how in (Putting.SUM, Putting.COUNT) and one.node in before]
+    return [
+        one for one in added
+        if before[one.node].scale not in (Scale.SUM, Scale.COUNT) and figures.is_of_one_rank(after, one.node)
+    ]  # fmt: skip
+
+
 def _agreed(
-    facts: Facts, wraps: tuple[Wrap, ...], denied: set[cst.CSTNode]
+    facts: Facts, wraps: tuple[Wrap, ...], denied: set[cst.CSTNode], begun: Sequence[Averaging] = ()
 ) -> tuple[Facts, tuple[Averaging, ...], tuple[Left, ...]]:
-    found: dict[cst.CSTNode, Averaging] = {}
+    """`begun`: what is put together in any case."""
+    found: dict[cst.CSTNode, Averaging] = {one.node: one for one in begun}
+    facts = _with(facts, wraps, found) if found else facts
     refused = set(denied)
     while True:
         facts, left = _with_kept(facts, wraps, found, refused)

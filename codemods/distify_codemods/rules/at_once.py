@@ -11,7 +11,7 @@ from distify_codemods.allocation import Ref
 from distify_codemods.decisions.base import Averaging, Deferral, Putting
 from distify_codemods.libraries import guarded
 from distify_codemods.objects import Class, Function, Local
-from distify_codemods.rules.base import Context, call_of, instead
+from distify_codemods.rules.base import Context, call_of, instead, times
 from distify_codemods.rules.early import TELLING, may_be_early
 from distify_codemods.rules.training_data import repeats_in
 
@@ -54,7 +54,7 @@ def _each(context: Context, one: Averaging) -> None:
 
 
 def _times(context: Context, one: Averaging) -> None:
-    rewrite = call_of(f"{{}} * {context.rt(one.module)}.world_size()")
+    rewrite = times(one.module, one.node, f"{context.rt(one.module)}.world_size()")
     context.plan(one.module).replace(one.node, rewrite, context.code, one.why)
 
 

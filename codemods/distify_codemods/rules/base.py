@@ -435,6 +435,18 @@ def call_of(pattern: str) -> Rewrite:
     return rewrite
 
 
+#: Beside these a product needs no brackets.
+_LOOSER = (cst.Add, cst.Subtract, cst.Multiply)
+
+
+def times(module: Module, node: cst.CSTNode, factor: str) -> Rewrite:
+    """A rewrite of an expression that multiplies it, where it stands in another one."""
+    around = module.parents.get(node)
+    tight = isinstance(around, cst.BinaryOperation) and not isinstance(around.operator, _LOOSER)
+    tight = tight or isinstance(around, (cst.Attribute, cst.Subscript, cst.Call, cst.UnaryOperation))
+    return call_of(f"({{}} * {factor})" if tight else f"{{}} * {factor}")
+
+
 def instead(new: cst.BaseExpression) -> Rewrite:
     """A rewrite that puts another expression in the place of the present one."""
     return lambda _: new
