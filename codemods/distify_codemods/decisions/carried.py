@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.log_records import shown_records
+from distify_codemods.decisions.log_records import shown_lines
 from distify_codemods.decisions.names import bound_by, read_after
 from distify_codemods.decisions.training_sums import training_sums
-from distify_codemods.events import Kind
 from distify_codemods.facts import BatchLoop, Facts
 from distify_codemods.scale import Scale
 
@@ -36,7 +35,7 @@ def _is_shown_bent(facts: Facts, loop: BatchLoop, name: str, updates: list[_Upda
     """Whether the loop shows what is no mean or sum, and is not set anew in each turn: a least loss so far, say."""
     if isinstance(loop.node, cst.For) and name in tree.target_names(loop.node.target):
         return False
-    shows = [event for event in (*facts.of_kind(Kind.PRINT), *shown_records(facts)) if event.inside(loop.event)]
+    shows = [event for event in shown_lines(facts) if event.inside(loop.event)]
     asked = [one for update in updates if isinstance(update, cst.Assign) for one in _asking(loop, update, {name})]
     shown = [one for event in shows for one in tree.walk(event.node) if isinstance(one, cst.Name) and one.value == name]
     values = [facts.value(one) for one in shown]

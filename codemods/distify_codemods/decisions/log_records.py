@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.libraries import progress
+from distify_codemods.libraries.registry import Effect, Role, functions, methods
 from distify_codemods.objects import External
 
 #: Records that are not shown, as a rule.
@@ -21,6 +23,22 @@ def log_records(facts: Facts) -> list[Event]:
         or (event.kind is Kind.CALL and event.name.startswith("loguru.logger."))
         or (event.kind is Kind.METHOD and event.name in _RECORDS and _of_a_logger(event))
     ]  # fmt: skip
+
+
+def shown_lines(facts: Facts) -> list[Event]:
+    """What is printed, by whatever name, or logged to be seen."""
+    otherwise = (event for event in facts.of_kind(Kind.CALL, Kind.METHOD) if prints_otherwise(event))
+    return [*facts.of_kind(Kind.PRINT), *otherwise, *shown_records(facts)]
+
+
+def prints_otherwise(event: Event) -> bool:
+    """`sys.stdout.write(...)`, `tqdm.write(...)`, a console's methods: calls of libraries that print."""
+    if event.kind is Kind.CALL:
+        return event.name in functions(Effect.PRINTS) or progress.writes_beside(event.name)
+    if event.name in methods(Effect.PRINTS):
+        return True
+    consoles = [functions(Role.CONSOLE).get(obj.name) for obj in event.receiver.objs if isinstance(obj, External)]
+    return any(one is not None and event.name in one.writes_by.split() for one in consoles)
 
 
 def shown_records(facts: Facts) -> list[Event]:

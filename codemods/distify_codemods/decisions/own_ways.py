@@ -14,11 +14,11 @@ from distify_codemods.answers import answered_once
 from distify_codemods.control_flow import Scope
 from distify_codemods.decisions import form_tests
 from distify_codemods.decisions.differing import Guarded, guarded, matters
-from distify_codemods.decisions.log_records import shown_records
+from distify_codemods.decisions.log_records import shown_lines
 from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.decisions.sinks import Kind as Sinks
 from distify_codemods.decisions.sinks import sinks
-from distify_codemods.events import Event, Kind
+from distify_codemods.events import Event
 from distify_codemods.facts import Facts
 from distify_codemods.origins import Choice
 from distify_codemods.records import dataclass
@@ -59,7 +59,7 @@ class _Seen:
 
 @answered_once
 def _seen(facts: Facts) -> _Seen:
-    lines = [*facts.of_kind(Kind.PRINT), *shown_records(facts)]
+    lines = shown_lines(facts)
     shown = {(here.node, here.frame.context): event.number for event in lines for here in event.here.up() if here.arm}
     kept = [sink for sink in sinks(facts) if sink.kind is Sinks.STORED or (sink.kind in _KEPT and not sink.fresh)]
     kept = [one for one in kept if places_of(facts).of(one.module, one.node) is not Place.MODEL]

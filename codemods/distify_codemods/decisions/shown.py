@@ -11,11 +11,11 @@ from distify_codemods import tree
 from distify_codemods.decisions.base import Averaging, Putting
 from distify_codemods.decisions.differing import reached_alike, why_different
 from distify_codemods.decisions.figures import holds_several, is_cut
-from distify_codemods.decisions.log_records import shown_records
+from distify_codemods.decisions.log_records import shown_lines
 from distify_codemods.decisions.places import Place, with_what_is_left_early
 from distify_codemods.decisions.views import beside_training
 from distify_codemods.decisions.written_down import displays, is_read_again
-from distify_codemods.events import Event, Kind
+from distify_codemods.events import Event
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.origins import Share
 from distify_codemods.program import Module
@@ -34,7 +34,7 @@ def shown(facts: Facts) -> Iterator[Averaging]:
     small as there are.
     """
     begun = min((loop.event.number for loop in facts.training_loops), default=0)
-    events = [one for one in (*facts.of_kind(Kind.PRINT), *shown_records(facts)) if one.number > begun]
+    events = [one for one in shown_lines(facts) if one.number > begun]
     together = [
         one for one in events
         if reached_alike(facts, one) and _is_evaluated_by_all(facts, one.module, one.node)

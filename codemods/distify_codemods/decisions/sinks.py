@@ -122,6 +122,8 @@ def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | Non
             return Kind.ADDED
         if _named(obj) == python.PRINT and _prints_to_a_file(facts, node):
             return Kind.LOGGED
+        if isinstance(obj, Method) and obj.name in effects.WRITING_METHODS:
+            return Kind.LOGGED
         name = _full_name(obj)
         if is_tracker(name) or name in _FILES or name.startswith(loggers):
             return Kind.LOGGED

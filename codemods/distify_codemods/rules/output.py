@@ -9,14 +9,13 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Ref
-from distify_codemods.decisions.log_records import log_records
+from distify_codemods.decisions.log_records import log_records, prints_otherwise, shown_lines
 from distify_codemods.decisions.shown import by_a_whole, stays
 from distify_codemods.decisions.views import beside_training
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.file_events import reads
-from distify_codemods.libraries import guarded, python
-from distify_codemods.libraries.registry import Effect, Role, functions, methods
+from distify_codemods.libraries import guarded, progress, python
 from distify_codemods.naming import brief
 from distify_codemods.objects import External
 from distify_codemods.program import Module
@@ -56,12 +55,7 @@ def _prints_by_another_name(event: Event) -> bool:
     """Also `builtins.print(...)`: a new `print` does not reach it."""
     if event.kind is Kind.PRINT:
         return isinstance(event.node, cst.Call) and isinstance(event.node.func, cst.Attribute)
-    if event.kind is Kind.CALL:
-        return event.name in functions(Effect.PRINTS)
-    if event.name in methods(Effect.PRINTS):
-        return True
-    consoles = [functions(Role.CONSOLE).get(obj.name) for obj in event.receiver.objs if isinstance(obj, External)]
-    return any(one is not None and event.name in one.writes_by.split() for one in consoles)
+    return prints_otherwise(event) and not progress.writes_beside(event.name)
 
 
 def _shadow(context: Context, module: Module, events: list[Event]) -> None:
@@ -192,7 +186,7 @@ def _training_figures(context: Context) -> None:
     begun = min((loop.event.number for loop in context.facts.training_loops), default=0)
     own, averaged = context.own_figures, {one.node for one in context.decisions.averages}
     shown = [
-        event for event in (*context.facts.of_kind(Kind.PRINT), *log_records(context.facts))
+        event for event in dict.fromkeys([*shown_lines(context.facts), *log_records(context.facts)])
         if event.number > begun and any(map(own.is_own, event.arguments.all()))
     ]  # fmt: skip
     left = {event: stays(context.facts, event, averaged) for event in shown}
