@@ -646,3 +646,106 @@ def test_sums_that_one_statement_carries_are_added_up_once() -> None:
 def test_what_an_entry_goes_on_from_is_that_of_all_ranks(line: str, after: str, shown: str) -> None:
     before = script(setup='means, kept = {"a": 0}, []\n', loop=counting("", f"{line}; {shown}", "") + "print(kept)\n")
     assert f"{after}; {shown}" in converted(before)
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("seen.append(1 / len(y))", "seen.append(1 / (len(y) * rt.world_size()))"),
+        ("seen.append(len(y) ** 2)", "seen.append((len(y) * rt.world_size()) ** 2)"),
+        ("seen.append(1000 // len(y))", "seen.append(1000 // (len(y) * rt.world_size()))"),
+        ("seen.append(64 - len(y))", "seen.append(64 - len(y) * rt.world_size())"),
+        ("seen.append(len(y))", "seen.append(len(y) * rt.world_size())"),
+    ],
+)
+def test_a_count_keeps_its_place_among_operators(line: str, after: str) -> None:
+    before = script(setup="seen = []\n", loop=counting("", line, "") + "print(seen)\n")
+    assert after in converted(before)
+
+
+def test_a_sum_of_what_is_of_all_ranks_and_what_is_not() -> None:
+    line = "mean = (mean * k + y.sum()) / (k + len(y)); k += len(y)"
+    after = (
+        "mean = (mean * k + rt.all_reduce_sum(y.sum())) / (k + len(y) * rt.world_size()); k += len(y) * rt.world_size()"
+    )
+    before = script(setup="mean, k = 0.0, 0\n", loop=counting("", line, "") + "print(mean, k)\n")
+    assert after in converted(before)
+
+
+METER = """\
+class Meter:
+    def __init__(self):
+        self.count = self.sum = 0
+
+    def update(self, value, n):
+        self.count += n
+        self.sum += value * n
+
+
+"""
+
+
+@pytest.mark.parametrize("kept", ["seen.append(meter.count)", "seen.append(dict(n=meter.count))", "show(meter.count)"])
+def test_what_a_meter_counts_of_all_ranks_is_not_multiplied_again(kept: str) -> None:
+    setup = f"{METER}def show(count):\n    print(count)\n\n\nmeter, seen = Meter(), []\n"
+    loop = counting("", f"meter.update(loss.item(), len(y)); {kept}", "")
+    text = converted(script(setup=setup, loop=f"{loop}print(seen)\n"))
+    assert f"meter.update(rt.all_reduce_mean(loss.item()), len(y) * rt.world_size()); {kept}" in text
+
+
+@pytest.mark.parametrize("write", ["sys.stdout.write", "tqdm.write", "pprint.pprint"])
+def test_what_is_printed_by_another_name_is_of_all_ranks(write: str) -> None:
+    before = script(imports=f"{IMPORTS}import pprint, sys\nfrom tqdm import tqdm\n",
+                    loop=counting("", f"{write}('%.4f' % loss.item())", ""))  # fmt: skip
+    assert "'%.4f' % rt.all_reduce_mean(loss.item())" in converted(before)
+
+
+FOLDED = """\
+from functools import reduce
+
+
+def add(a, b):
+    return a[0] + b[0], a[1] + b[1]
+
+
+def step(x, y):
+    loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item() * len(y), len(y)
+
+
+"""
+
+
+def test_what_is_folded_is_of_all_ranks() -> None:
+    line = "total, seen = reduce(add, (step(x, y) for x, y in loader))"
+    loop = f"for epoch in range(3):\n    {line}\n    print(total, seen)\n"
+    assert "rt.all_reduce_sum(total, seen)" in converted(script(setup=FOLDED, loop=loop))
+
+
+@pytest.mark.parametrize(
+    ("before", "line"),
+    [
+        ("x.requires_grad_(True)", "kept.append(x.grad.abs().sum(0))"),
+        ("", "kept.append(guess.detach()[range(len(y)), y.long()[:, 0]].mean().item())"),
+    ],
+)
+def test_what_stands_for_a_ranks_own_entries_has_forward_passes_shared(before: str, line: str) -> None:
+    """The gradient of a share, and places in it: nothing that is put together has these."""
+    loop = (
+        counting("", line, "").replace("        loss = ", f"        {before}\n        loss = ")
+        if before
+        else counting("", line, "")
+    )
+    text = converted(script(setup="kept = []\n", loop=f"{loop}print(kept)\n"), Options())
+    assert "rt.data_parallel(model)" in text
+
+
+def test_what_two_counters_have_in_common_is_asked_of_all_entries() -> None:
+    line = "common += sum((Counter(guess.tolist()) & Counter(y.tolist())).values())"
+    before = script(imports=f"{IMPORTS}from collections import Counter\n",
+                    loop=counting("    common = 0\n", line, "    print(common)\n"))  # fmt: skip
+    text = converted(before, Options())
+    assert "rt.data_parallel(model)" in text or "Counter(rt.gather_entries(guess.tolist()))" in text

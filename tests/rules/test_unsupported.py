@@ -292,3 +292,42 @@ def test_who_takes_keywords(lines: str, raises: bool) -> None:
 def test_what_is_unpacked_into_other_names(lines: str, raises: bool) -> None:
     found = conversion_of(script(after=lines))
     assert any("are unpacked into" in one.message for one in found.of(Level.ADVICE)) is raises
+
+
+LOOSE = "nn.Parameter(torch.zeros(4))"
+
+
+@pytest.mark.parametrize(
+    ("made", "given"),
+    [
+        (f"nn.ParameterDict({{'a': {LOOSE}}})", "[{'params': model.parameters()}, {'params': loose.values()}]"),
+        (f"nn.ParameterDict({{'a': {LOOSE}}})", "list(model.parameters()) + [v for k, v in loose.items()]"),
+        (f"nn.ParameterDict({{'a': {LOOSE}}})", "list(model.parameters()) + [loose.a]"),
+        (f"nn.ParameterList([{LOOSE}])", "[*model.parameters(), *loose]"),
+        (f"nn.ParameterList([{LOOSE}])", "itertools.chain(model.parameters(), loose)"),
+        (f"{{'a': {LOOSE}}}", "list(model.parameters()) + list(loose.values())"),
+    ],
+)
+def test_parameters_of_no_module_beside_those_of_a_model(made: str, given: str) -> None:
+    before = script(imports=f"{IMPORTS}import itertools\n", setup=f"loose = {made}\n",
+                    optimizer=f"optimizer = torch.optim.SGD({given}, lr=0.1)\n")  # fmt: skip
+    assert ("OTHER01", line_of(before, "optimizer = ")) in blocked(before)
+    assert "rt.data_parallel(model)" in converted(before, Options())
+
+
+def test_parameters_that_a_model_holds_are_no_loose_ones() -> None:
+    net = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.scales = nn.Linear(4, 1), nn.ParameterList([nn.Parameter(torch.ones(1))])
+
+    def forward(self, x):
+        return self.layer(x) * self.scales[0]
+
+
+model = Net()
+"""
+    groups = "[{'params': model.layer.parameters()}, {'params': model.scales}]"
+    after = converted(script(model=net, optimizer=f"optimizer = torch.optim.SGD({groups}, lr=0.1)\n"))
+    assert "model = DistributedDataParallel(model" in after
