@@ -176,7 +176,76 @@ def test_hooks_hear_of_each_gradient_of_the_training_and_of_no_other() -> None:
     norms, samples = _heard()
     for heard, mine in on_ranks(_heard):
         assert heard == pytest.approx(norms, rel=1e-9)
-        assert 2 * mine == samples  # a part of the model sees a rank's share
+        assert mine == samples  # what is told of gradients inside is told of whole batches
+
+
+class Watched(nn.Module):
+    """Keeps the gradient of what it computes inside, as Grad-CAM does."""
+
+    def __init__(self, kept: list[float]) -> None:
+        super().__init__()
+        self.first, self.second, self.kept = nn.Linear(4, 8), nn.Linear(8, 4), kept
+        self.gradient = torch.zeros(())
+
+    def keep(self, gradient: Tensor) -> None:
+        self.gradient = gradient
+        self.kept.append(gradient.norm().item())
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden: Tensor = torch.tanh(self.first(x))
+        if hidden.requires_grad:
+            hidden.register_hook(self.keep)
+        out: Tensor = self.second(hidden)
+        return out
+
+
+def _watched(by_module: bool) -> Any:
+    kept: list[float] = []
+
+    def make() -> nn.Module:
+        if not by_module:
+            return Watched(kept)
+        net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 4))
+        net[2].register_full_backward_hook(lambda module, given, out: kept.append(out[0].norm().item()))
+        return net
+
+    losses, net = _trained(make)
+    found = shared_model(net[0] if by_module else net.second)
+    return losses, kept, found is not None and found.is_shared, getattr(net, "gradient", torch.zeros(())).shape
+
+
+@pytest.mark.parametrize("by_module", [False, True], ids=["of a tensor", "of a module"])
+def test_what_a_hook_keeps_of_gradients_inside_is_of_whole_batches(by_module: bool) -> None:
+    losses, kept, _, shape = _watched(by_module)
+    for found in on_ranks(_watched, by_module):
+        assert found == (pytest.approx(losses, rel=1e-9), pytest.approx(kept, rel=1e-9), True, shape)
+
+
+class Scaled(nn.Module):
+    """Changes a gradient inside, and keeps nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 8), nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden: Tensor = torch.tanh(self.first(x))
+        if hidden.requires_grad:
+            hidden.register_hook(lambda gradient: 0.5 * gradient)
+        out: Tensor = self.second(hidden)
+        return out
+
+
+def _scaled() -> Any:
+    losses, net = _trained(Scaled)
+    found = shared_model(net)
+    return losses, found is not None and found.is_shared
+
+
+def test_a_hook_that_changes_gradients_inside_stays_there() -> None:
+    losses, _ = _scaled()
+    for found in on_ranks(_scaled):
+        assert found == (pytest.approx(losses, rel=1e-9), True)
 
 
 class Once(nn.Module):
