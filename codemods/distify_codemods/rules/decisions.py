@@ -102,8 +102,8 @@ RULE = Rule(
     "evaluation that every rank makes whole is drawn alike, and batches of libraries with random numbers of their own "
     "are rank 0's. One that "
     "compares a mean over a rank's own samples compares the mean over all ranks; one by the clock, by a signal or by "
-    "chance is rank 0's, where all ranks come to it alike. Any other is left to a person, if anything but output hangs "
-    "on it.",
+    "chance is rank 0's, where all ranks come to it alike. Any other is left to a person, if anything hangs on it: "
+    "also a line, a count or an entry that its samples alone would decide about.",
     run=run,
     pitfalls=(18, 19),
     examples=(

@@ -6,7 +6,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions.base import Joining, Layout, Sharding
-from distify_codemods.rules.base import Context, Rule, call_of
+from distify_codemods.rules.base import Context, Rule, call_of, times
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.training_data import repeats_in
 
@@ -39,9 +39,7 @@ def _join(context: Context, joining: Joining) -> None:
     for name in joining.numbers:
         scaled(statement, f"{name} = {name} * {rt}.world_size()", CODE, _NUMBER)
     for node in joining.counts:
-        alone = isinstance(module.parents[node], (cst.Arg, cst.Assign))
-        product = f"{{}} * {rt}.world_size()"
-        plan.replace(node, call_of(product if alone else f"({product})"), CODE, _NUMBER)
+        plan.replace(node, times(module, node, f"{rt}.world_size()"), CODE, _NUMBER)
     what = "what the models return is gathered: all ranks compute the loss of the whole batch"
     context.applied(what, module, statement)
     _tell_of_copies(context, joining)
