@@ -197,10 +197,15 @@ def _of_assignment(facts: Facts, module: Module, node: cst.Assign) -> Iterator[S
     for target in node.targets:
         for part in tree.leaves(target.target):
             if isinstance(part, (cst.Attribute, cst.Subscript)):
-                own = reads_again(part, node.value)
+                own = frozenset() if _is_a_gradient(part) else reads_again(part, node.value)
                 last = not own and _holds_the_last(facts, module, part)
                 yield Sink(Kind.STORED, module, node, node.value, last, own)
                 break
+
+
+def _is_a_gradient(target: cst.Attribute | cst.Subscript) -> bool:
+    """`p.grad = p.grad / len(x)`, which `hand_updates` looks at."""
+    return isinstance(target, cst.Attribute) and target.attr.value == "grad"
 
 
 def _holds_the_last(facts: Facts, module: Module, target: cst.Attribute | cst.Subscript) -> bool:
