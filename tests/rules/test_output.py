@@ -370,3 +370,14 @@ def test_a_figure_of_an_evaluation_with_noise_is_not_added_up() -> None:
     noisy += "            tested += ((guess + torch.randn_like(guess) - y) ** 2).sum().item()\n    print(tested / 64)\n"
     setup = "tests = DataLoader(TensorDataset(torch.randn(64, 4), torch.randn(64, 1)), batch_size=8)\n"
     assert "print(tested / 64)\n" in converted(script(setup=setup, loop=LOOP + noisy), options=Options())
+
+
+@pytest.mark.parametrize("name", ["print", "log"])
+def test_what_partial_makes_of_print_is_rank_0s(name: str) -> None:
+    before = script(imports=f"import functools\n{IMPORTS}{name} = functools.partial(print, flush=True)\n",
+                    after=f"{name}('done')\n")  # fmt: skip
+    after = converted(before)
+    guarded = f"if rt.is_main_process():\n    {name}('done')\n" in after
+    assert guarded is (name == "print")
+    assert ("import rank_zero_print as print" in after) is not guarded
+    assert findings("OUT01", before, Level.ADVICE) == []

@@ -17,7 +17,7 @@ from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.file_events import reads
 from distify_codemods.libraries import guarded, progress, python
 from distify_codemods.naming import brief
-from distify_codemods.objects import External
+from distify_codemods.objects import External, Partial
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.rules import paths
@@ -104,11 +104,12 @@ def _may_be_above(module: Module, first: tree.Statement) -> bool:
 
 
 def _passing_on(context: Context) -> list[Event]:
-    """Calls that are given `print` itself."""
+    """Calls that are given `print` itself; what `functools.partial` makes of it prints where it is called."""
     return [
         event
         for event in context.facts.of_kind(Kind.CALL)
-        if any(
+        if not any(isinstance(obj, Partial) for obj in event.value.objs)
+        and any(
             isinstance(obj, Ref) and obj.name == python.PRINT for value in event.arguments.all() for obj in value.objs
         )
     ]
