@@ -230,3 +230,22 @@ def test_another_name_of_what_is_kept(item: str, line: str) -> None:
 def test_other_names_of_what_is_the_same_for_all(item: str) -> None:
     text = "def pick(rows, i):\n    return rows[i % len(rows)]\n\n\n" + SCRIPT
     assert told(item=item, helper="self.calls = 1", text=text) == (Strategy.SHARDED, [])
+
+
+CACHED = "if i not in self.cache:\n    self.cache[i] = self.x[i] * 2\nreturn self.cache[i], 0"
+
+
+@pytest.mark.parametrize(
+    ("after", "strategy"),
+    [
+        ("print(len(loader.dataset.cache))", Strategy.SHARED),
+        ("print(sorted(loader.dataset.cache))", Strategy.SHARED),
+        ("loader.dataset.cache.clear()", Strategy.SHARDED),
+        ("loader.dataset.cache = {{}}", Strategy.SHARDED),
+    ],
+)
+def test_a_cache_that_somebody_else_looks_into(after: str, strategy: Strategy) -> None:
+    """It has as many entries on a rank as that was asked for."""
+    rung, lines = told(item=CACHED, text=SCRIPT.replace("    print(epoch)\n", f"    print(epoch)\n    {after}\n"))
+    assert rung is strategy
+    assert lines == (["self.cache[i] = self.x[i] * 2"] if strategy is Strategy.SHARED else [])

@@ -192,7 +192,9 @@ class _Sampling:
         if isinstance(place, cst.Subscript):
             keys = [one for element in place.slice for one in tree.walk(element)]
             by_sample = any(map(self._follows_from_a_sample, keys))
-            return (of_a_sample or by_sample) and self._is_read_otherwise(module, place)
+            return (of_a_sample or by_sample) and (
+                self._is_read_otherwise(module, place) or self._is_looked_into(place.value)
+            )
         if not of_a_sample or self._is_made_once(module, node, place):
             return False
         within = module.function(node)
@@ -213,9 +215,14 @@ class _Sampling:
 
     def _is_read_elsewhere(self, module: Module, node: cst.CSTNode, place: cst.Attribute) -> bool:
         """In another method of the same pass, or by whoever else has the object."""
-        own, holders = own_attribute(module, node, place), self._facts.value(place.value).objs
-        if own and any(self._passing.reads_elsewhere(module, node, own)):
-            return True
+        own = own_attribute(module, node, place)
+        return bool(own and any(self._passing.reads_elsewhere(module, node, own))) or self._is_looked_into(place)
+
+    def _is_looked_into(self, place: cst.BaseExpression) -> bool:
+        """By whoever else has the object: `len(data.cache)`."""
+        if not isinstance(place, cst.Attribute):
+            return False
+        holders = self._facts.value(place.value).objs
         reads = (one for one in self._facts.run.values if isinstance(one, cst.Attribute))
         return any(
             one.attr.value == place.attr.value and not self._facts.value(one.value).objs.isdisjoint(holders)
@@ -227,7 +234,9 @@ class _Sampling:
         module = self._facts.module_of(read)
         function = module.function(read)
         makes = isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
-        return function not in self._functions and not makes and not is_target(module, read)
+        around = module.parents.get(read)
+        emptied = isinstance(around, cst.Attribute) and around.attr.value == "clear"
+        return function not in self._functions and not (makes or emptied or is_target(module, read))
 
     def _is_read_otherwise(self, module: Module, place: cst.Subscript) -> bool:
         """Whether any other entry than the sample's own is read, as it is not in a cache."""
@@ -299,7 +308,9 @@ class _Sampling:
 
     def _is_looked_up(self, module: Module, node: cst.CSTNode) -> bool:
         """`if index != self.index: self.index, self.rows = index, load(index)`: what is kept is known by its index."""
-        if isinstance(node, cst.AugAssign):
+        entries = tree.targets(node) if isinstance(node, ASSIGNMENTS) else []
+        looked_into = any(isinstance(one, cst.Subscript) and self._is_looked_into(one.value) for one in entries)
+        if isinstance(node, cst.AugAssign) or looked_into:
             return False
         compared = [one for test in _tests(module, node) for one in tree.walk(test) if isinstance(one, cst.Comparison)]
         return any(
