@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level
+from distify_codemods import Level, Options, Strategy
 
 from tests.rules.scripts import IMPORTS as PLAIN_IMPORTS
-from tests.rules.scripts import converted, findings, script
+from tests.rules.scripts import conversion_of, converted, findings, script
 
 HEAD = """\
 import torch
@@ -149,3 +149,60 @@ def test_one_of_several_of_torchvision_needs_all_of_its_parameters(made: str) ->
 def test_what_a_model_of_a_library_is_given_to_hold_is_called_by_it(put: str, used: bool) -> None:
     before = part("torchvision.models.resnet18(num_classes=8)", "torch.relu(self.body(x))", put)
     assert (TOLD not in converted(before)) is used
+
+
+OF_THE_SCRIPT = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from {library} import {base}
+
+
+class Net({bases}):
+    def __init__(self, {given}):
+        super().__init__({passed})
+        print("made")
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(x)
+
+
+loader = DataLoader(TensorDataset(torch.randn(64, 4), torch.randint(2, (64,))), batch_size=8, shuffle=True)
+model = {made}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(2):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("library", "base", "bases", "given", "passed", "made"),
+    [
+        ("transformers", "PreTrainedModel", "PreTrainedModel", "config", "config", 'Net.from_pretrained("here")'),
+        ("transformers", "BertPreTrainedModel", "BertPreTrainedModel", "config, size=2", "config",
+         'eval("Net").from_pretrained("here", size=3)'),
+        ("huggingface_hub", "PyTorchModelHubMixin", "nn.Module, PyTorchModelHubMixin", "size=2", "",
+         'Net.from_pretrained("here")'),
+    ],
+)  # fmt: skip
+def test_a_class_of_the_script_that_is_made_with_weights_that_were_saved(
+    library: str, base: str, bases: str, given: str, passed: str, made: str
+) -> None:
+    before = OF_THE_SCRIPT.format(library=library, base=base, bases=bases, given=given, passed=passed, made=made)
+    conversion = conversion_of(before, options=Options())
+    assert conversion.strategy is Strategy.SHARDED
+    after = conversion.files[0].after.decode()
+    assert f"model = {made}\n" in after
+    assert "DistributedDataParallel(model" in after
+
+
+def test_of_a_class_that_is_not_seen_to_have_it_nothing_is_taken_for_granted() -> None:
+    before = OF_THE_SCRIPT.format(
+        library="somewhere", base="Base", bases="Base", given="config", passed="config", made='Net.from_pretrained("x")'
+    )
+    assert conversion_of(before, options=Options()).strategy is not Strategy.SHARDED

@@ -49,6 +49,7 @@ from distify_codemods.libraries import (
     torch_data,
     torch_nn,
     torch_optim,
+    using,
 )
 from distify_codemods.objects import (
     Arguments,
@@ -252,6 +253,21 @@ def _new(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node:
     return Value(machine.made(Instance, node, obj, of=obj).alone) if isinstance(obj, Class) else None
 
 
+def _from_pretrained(
+    machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode
+) -> Value | None:
+    """`Net.from_pretrained(path)`, of a class of the script's: it is made with a configuration that was read."""
+    base = next((one for one in obj.libraries if using.loads_classes(one)), None) if isinstance(obj, Class) else None
+    if base is None or not isinstance(obj, Class):
+        return None
+    library.external(machine, f"{base}.{method.name}", arguments, node)
+    given = Arguments(arguments.positional[1:], dict(arguments.keywords), double_star=arguments.double_star)
+    if using.is_made_by_a_config(base):
+        read = library.external(machine, using.CONFIG, Arguments(arguments.positional[:1]), node)
+        given.positional.insert(0, given.keywords.pop("config", read))
+    return classes.instantiate(machine, obj, given, node)
+
+
 def _apply(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
     if isinstance(obj, Class) and obj.derives_from(torch_optim.FUNCTION):
         return autograd.applied(machine, obj, arguments, node)
@@ -378,6 +394,7 @@ _METHODS: dict[str, Callable[[Machine, Obj, Method, Arguments, cst.CSTNode], Val
     "__setattr__": _set_attribute,
     "__new__": _new,
     "__subclasses__": _subclasses,
+    using.FROM_PRETRAINED: _from_pretrained,
     "scale": _scaled,
     "save_for_backward": autograd.saved,
 }

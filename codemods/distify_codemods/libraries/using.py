@@ -81,3 +81,17 @@ def needs_all(name: str, taken: set[str | int], without_pooler: bool) -> bool:
 def _class_of(name: str) -> str:
     """`BertModel` of `transformers.BertModel.from_pretrained`."""
     return next((part for part in reversed(name.split(".")) if part[:1].isupper()), "")
+
+
+#: The class method by which classes of libraries, and those derived from them, are made with weights that were saved.
+FROM_PRETRAINED, CONFIG = "from_pretrained", "transformers.AutoConfig.from_pretrained"
+_LOADED_BY_CLASS = ("transformers.", "diffusers.", "huggingface_hub.")
+
+
+def loads_classes(name: str) -> bool:
+    return name.startswith(_LOADED_BY_CLASS)
+
+
+def is_made_by_a_config(name: str) -> bool:
+    """Whether such a class is given a configuration first; others are given what was saved beside their weights."""
+    return name.startswith(_TRANSFORMERS)
