@@ -245,3 +245,9 @@ def test_what_a_base_that_is_not_known_has_is_not_seen() -> None:
     model = "class Net(Base):\n    def forward(self, x):\n        return self.body(x)\n\n\nmodel = Net(4, 1)\n"
     before = script(imports=f"{IMPORTS}from elsewhere import Base\n", model=model)
     assert f"{SYNC}{WRAP}" in converted(before, Options(strategy="sharded"))
+
+
+def test_parts_of_a_model_that_a_hub_loads_may_have_it() -> None:
+    made = "nn.Sequential(trunk.conv1, trunk.bn1, nn.Flatten(), nn.Linear(4, 1))"
+    model = f'trunk = torch.hub.load("repository", "resnet18")\nmodel = {made}\n'
+    assert "model = rt.convert_sync_batchnorm(model)" in converted(script(model=model))

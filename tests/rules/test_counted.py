@@ -42,7 +42,7 @@ def test_a_loss_by_how_many_there_were(loss: str, before: str, turn: str) -> Non
 def test_how_many_there_are_in_the_whole_batch() -> None:
     after = converted(written(f"{LOSS} * (0.5 if len(x) < 8 else 1.0)".replace(LOSS, "nn.functional.mse_loss(out, y)"),
                               "out = model(x)"), Options())  # fmt: skip
-    assert "(0.5 if (len(x) * rt.world_size()) < 8 else 1.0)" in after
+    assert "(0.5 if len(x) * rt.world_size() < 8 else 1.0)" in after
 
 
 @pytest.mark.parametrize(

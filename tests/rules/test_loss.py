@@ -473,7 +473,7 @@ def test_what_a_layer_norm_goes_over(shape: str, gathered: bool) -> None:
         script(loop=with_loss(LOOP, loss).replace("        loss =", "        out = model(x)\n        loss ="))
     )
     assert ("        out = rt.gather_samples(out)\n" in after) is gathered
-    whole = loss.replace("len(x)", "(len(x) * rt.world_size())")
+    whole = loss.replace("len(x)", "len(x) * rt.world_size()")
     assert f"        loss = {whole}\n" in after
 
 

@@ -80,3 +80,21 @@ def test_all_ranks_take_the_same_way_by_a_mean(lines: str, after: str) -> None:
 )
 def test_data_stays_sharded_where_all_ranks_go_one_way_or_nothing_is_seen(lines: str) -> None:
     assert conversion_of(_with(lines), options=AUTO).strategy is Strategy.SHARDED
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "print(sum(1 if q > 0.6 else 0 for q in (loss.item(), right.float().mean().item())))\n",
+        "print({k: 'high' if v > 0.6 else 'low' for k, v in {'loss': loss.item()}.items()})\n",
+    ],
+)
+def test_what_is_asked_of_each_entry_is_no_place_to_meet(lines: str) -> None:
+    after = converted(_with(lines), AUTO)
+    compile(after, "train.py", "exec")
+    assert "rt.data_parallel(model)" in after
+
+
+@pytest.mark.parametrize("test", ["x.device.type == 'cuda'", "isinstance(x, torch.Tensor)", "hasattr(x, 'shape')"])
+def test_what_kind_of_thing_a_batch_is_is_the_same_of_a_share(test: str) -> None:
+    assert conversion_of(_with(f"if {test}: seen += 1\n"), options=AUTO).strategy is Strategy.SHARDED

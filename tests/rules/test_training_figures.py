@@ -749,3 +749,28 @@ def test_what_two_counters_have_in_common_is_asked_of_all_entries() -> None:
                     loop=counting("    common = 0\n", line, "    print(common)\n"))  # fmt: skip
     text = converted(before, Options())
     assert "rt.data_parallel(model)" in text or "Counter(rt.gather_entries(guess.tolist()))" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        (
+            "d['n'] = d['n'] + len(y); kept.append(loss.item() * len(y) / d['n'])",
+            "kept.append(rt.all_reduce_sum(loss.item() * len(y) / d['n']))",
+        ),
+        (
+            "d['n'] = d['n'] + len(y); d['m'] = d['m'] + (loss.item() - d['m']) * len(y) / d['n']",
+            "d['m'] = d['m'] + (rt.all_reduce_mean(loss.item()) - d['m']) * len(y) * rt.world_size() / d['n']",
+        ),
+        ("d['m'], d['n'] = d['m'] + loss.item() * len(y), d['n'] + len(y)", "d['n'] + len(y) * rt.world_size()"),
+    ],
+)
+def test_what_is_divided_by_what_is_of_all_ranks_is_of_all_ranks(line: str, after: str) -> None:
+    setup = "d, kept = {'n': 0, 'm': 0.0}, []\n"
+    assert after in converted(script(setup=setup, loop=counting("", line, "") + "print(d, kept)\n"))
+
+
+def test_what_cannot_be_taken_apart_has_forward_passes_shared() -> None:
+    line = "n0 = d['n']; n1 = n0 + len(y); d['m'] = (d['m'] * n0 + loss.item() * len(y)) / n1; d['n'] = n1"
+    before = script(setup="d = {'n': 0, 'm': 0.0}\n", loop=counting("", line, "") + "print(d)\n")
+    assert "rt.data_parallel(model)" in converted(before, Options())

@@ -331,3 +331,29 @@ model = Net()
     groups = "[{'params': model.layer.parameters()}, {'params': model.scales}]"
     after = converted(script(model=net, optimizer=f"optimizer = torch.optim.SGD({groups}, lr=0.1)\n"))
     assert "model = DistributedDataParallel(model" in after
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "[{'params': model.layer.parameters()}, {'params': [model.token, model.place], 'weight_decay': 0.0}]",
+        "[model.token, model.place, *model.layer.parameters()]",
+        "[{'params': model.parameters(), 'weight_decay': torch.zeros(1).item()}]",
+    ],
+)
+def test_parameters_of_a_model_that_are_named_one_by_one_are_no_loose_ones(given: str) -> None:
+    net = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.token = nn.Linear(4, 1), nn.Parameter(torch.zeros(4))
+        self.place = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return self.layer(x + self.token) + self.place
+
+
+model = Net()
+"""
+    before = script(model=net, setup="", optimizer=f"groups = {given}\noptimizer = torch.optim.SGD(groups, lr=0.1)\n")
+    assert "model = DistributedDataParallel(model" in converted(before)

@@ -408,3 +408,10 @@ trainer.fit()
     )
     assert "            rt.all_reduce_gradients(self.optimizer)\n            self.optimizer.step()\n" in new
     assert "trainer = Trainer()\nrt.broadcast_parameters(trainer.model)\n" in new
+
+
+def test_a_part_that_is_found_by_its_path_is_not_taken_for_the_model() -> None:
+    body = "    return functools.reduce(getattr, path.split('.'), model)\n"
+    find = f"import functools\n\n\ndef find(model, path):\n{body}\n\n"
+    after = converted(script(imports=f"{IMPORTS}{find}", after="print(find(model, 'weight').abs().mean())\n"))
+    assert "print(find(model, 'weight').abs().mean())\n" in after

@@ -106,3 +106,35 @@ def test_what_is_put_there_is_that_of_one_process(name: str) -> None:
 def test_what_counts_passes_is_no_reason_not_to_share(name: str) -> None:
     ((expected, _),) = on_ranks(_trained, name, True, ranks=1)
     assert on_ranks(_trained, name, True) == [(expected, True)] * 2
+
+
+class Lazy(dict[str, float]):
+    """Loads all that it could hold when it is asked for it, as a table of models does."""
+
+    def items(self) -> Any:
+        raise AssertionError("all of it was asked for")
+
+
+class Looking(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.table = nn.Linear(4, 1), Lazy(a=1.0)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        out: Tensor = self.body(rows)
+        return self.table["a"] * out
+
+
+def _looked_up() -> Any:
+    torch.manual_seed(0)
+    model = Looking().double()
+    rt.data_parallel(model)
+    model(torch.randn(6, 4, dtype=torch.float64)).square().mean().backward()
+    shared = shared_model(model)
+    assert model.body.weight.grad is not None
+    return model.body.weight.grad.tolist(), shared is not None and shared.is_shared
+
+
+def test_a_dictionary_is_not_asked_for_what_it_would_have_to_load() -> None:
+    ((expected, _),) = on_ranks(_looked_up, ranks=1)
+    assert on_ranks(_looked_up) == [([pytest.approx(one, abs=1e-12) for one in expected], True)] * 2

@@ -58,3 +58,29 @@ def test_where_no_other_is_shared_the_run_ends(line: str) -> None:
     first, _ = run_script(SCRIPT.format(line=line))
     assert first.code == 1
     assert "no model could be shared" in first.err
+
+
+WARMED_UP = """\
+import distify_runtime as rt
+import torch
+from torch import nn
+
+rt.init_process_group(whole_batches=True)
+torch.manual_seed(0)
+shift = nn.Parameter(torch.zeros(4))
+net = nn.Linear(4, 2)
+rt.data_parallel(net)
+optimizer = torch.optim.SGD([shift, *net.parameters()], 0.01)
+for step in range(25):
+    x = torch.randn(8, 4) + shift
+    optimizer.zero_grad()
+    (x if step < 22 else net(x)).square().mean().backward()
+    optimizer.step()
+print(f"{shift.sum().item():.6f}")
+"""
+
+
+def test_a_warm_up_without_the_model_is_no_run_that_shares_nothing() -> None:
+    first, second = run_script(WARMED_UP)
+    assert (first.code, second.code) == (0, 0), first.err
+    assert first.out == second.out

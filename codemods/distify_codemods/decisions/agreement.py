@@ -87,6 +87,8 @@ def _of_tests(facts: Facts) -> Iterator[Averaging]:
     ]  # fmt: skip
     told: list[tuple[cst.CSTNode, Averaging]] = []
     for event, branch in dict.fromkeys([*decisive, *drawn]):
+        if any(isinstance(one, cst.BaseComp) for one in event.module.enclosing(branch)):
+            continue  # once for each entry
         for figure in figures.behind(branch.test) or ():
             if facts.value(figure).scale is Scale.MEAN and not _asks_whether_there(facts, event.module, figure):
                 yield Averaging(event.module, figure, _why_averaged(facts, figure))

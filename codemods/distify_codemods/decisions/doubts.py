@@ -152,7 +152,8 @@ def _doubt(facts: Facts, event: Event, message: str, candidates: Iterable[Obj]) 
 
 
 def _options(facts: Facts, models: Iterable[Obj]) -> list[str]:
-    return [f"--model {_argument(facts.names.of(obj))}" for obj in facts.names.in_order(models)]
+    options = (f"--model {_argument(facts.names.of(obj))}" for obj in facts.names.in_order(models))
+    return list(dict.fromkeys(options))
 
 
 # ---- loaders
@@ -291,7 +292,7 @@ def shared_loader(facts: Facts, loop: BatchLoop) -> str | None:
 
 
 def _either(facts: Facts, objs: Iterable[Obj], word: str = "or") -> str:
-    return f" {word} ".join(facts.names.with_place(obj) for obj in facts.names.in_order(objs))
+    return f" {word} ".join(dict.fromkeys(map(facts.names.with_place, facts.names.in_order(objs))))
 
 
 def _joined(options: list[str]) -> str:

@@ -311,6 +311,8 @@ class _Search:
             yield from () if node.attr.value in torch_tensors.OF_ITSELF else [node.value]
         elif isinstance(node, cst.Subscript) and self._is_at_its_own_places(node):
             return
+        elif isinstance(node, cst.CompFor):
+            yield from (one for one in tree.children(node) if one is not node.target)
         else:
             yield from tree.children(node)
 

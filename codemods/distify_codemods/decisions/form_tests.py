@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods.allocation import Ref
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.libraries import python
 from distify_codemods.scale import Scale
 
 _EQUAL = (cst.Equal, cst.NotEqual)
@@ -65,7 +67,11 @@ def _is_common(facts: Facts, node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
         return node.func.attr.value in _OF_ALL_PARTS
     if isinstance(node, cst.Attribute):
-        return node.attr.value in _OF_ALL_PARTS
+        inner = isinstance(node.value, cst.Attribute) and _is_common(facts, node.value)  # `x.device.type`
+        return inner or node.attr.value in _OF_ALL_PARTS
+    called = facts.value(node.func).objs if isinstance(node, cst.Call) else ()
+    if any(isinstance(obj, Ref) and obj.name in python.ASKS_KIND for obj in called):
+        return True
     part = _shape(node)
     if part is None or part[1] is None or facts.value(part[0]).scale is not Scale.SAMPLES:
         return False

@@ -214,6 +214,8 @@ def _parts(node: cst.CSTNode) -> list[cst.CSTNode]:
     if isinstance(node, cst.Call):
         of = [node.func.value] if isinstance(node.func, cst.Attribute) else []
         return [*of, *node.args]
+    if isinstance(node, cst.CompFor):
+        return [one for one in tree.children(node) if one is not node.target]
     if isinstance(node, cst.Subscript):
         return [node.value]  # at places of one rank's own entries
     return [] if isinstance(node, cst.Attribute) else tree.children(node)

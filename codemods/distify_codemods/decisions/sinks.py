@@ -195,12 +195,11 @@ def _of_augmented(facts: Facts, module: Module, node: cst.AugAssign) -> Iterator
 
 def _of_assignment(facts: Facts, module: Module, node: cst.Assign) -> Iterator[Sink]:
     for target in node.targets:
-        for part in tree.leaves(target.target):
-            if isinstance(part, (cst.Attribute, cst.Subscript)):
-                own = frozenset() if _is_a_gradient(part) else reads_again(part, node.value)
-                last = not own and _holds_the_last(facts, module, part)
-                yield Sink(Kind.STORED, module, node, node.value, last, own)
-                break
+        parts = [one for one in tree.leaves(target.target) if isinstance(one, (cst.Attribute, cst.Subscript))]
+        own = frozenset(again for one in parts if not _is_a_gradient(one) for again in reads_again(one, node.value))
+        if parts:
+            last = not own and _holds_the_last(facts, module, parts[0])
+            yield Sink(Kind.STORED, module, node, node.value, last, own)
 
 
 def _is_a_gradient(target: cst.Attribute | cst.Subscript) -> bool:

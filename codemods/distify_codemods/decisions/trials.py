@@ -41,16 +41,21 @@ def agreed(facts: Facts, wraps: tuple[Wrap, ...]) -> tuple[Facts, tuple[Averagin
     """The facts once figures that are kept or decided upon are put together; what depends on them is alike, too."""
     denied: set[cst.CSTNode] = set()
     again: set[cst.CSTNode] = set()
+    never: dict[cst.CSTNode, Left] = {}  # what cannot be taken apart into what is of all ranks and what is not
     while True:
         after, found, left = _agreed(facts, wraps, denied)
         while mixed := _mixed(after, found):
-            denied.update(one.node for one in mixed if one.node in again)
+            stay = [one for one in mixed if one.node in again]
+            never.update((one.node, Left(one.module, one.node, stays=True)) for one in stay)
+            denied.update(one.node for one in stay)
             again.update(one.node for one in mixed)
-            after, found, left = _agreed(facts, wraps, denied, [one for one in found if one not in mixed])
+            statements = [*map(_statement, mixed)]
+            rest = [one for one in found if _statement(one) not in statements]
+            after, found, left = _agreed(facts, wraps, denied, rest)
         after, found = _each_once(facts, after, wraps, found)
         wrong = [*figures.not_reached_by_all(after, found), *_read_back(facts, found)]
         if not wrong:
-            return after, found, left
+            return after, found, (*left, *never.values())
         denied.update(wrong)
 
 
@@ -60,14 +65,29 @@ def _read_back(facts: Facts, found: tuple[Averaging, ...]) -> list[cst.CSTNode]:
     return pools.read_back(as_it_stands(facts), gathered) if gathered else []
 
 
+def _statement(one: Averaging) -> cst.CSTNode:
+    """The smallest around it: of those in one line, one."""
+    around = one.module.enclosing(one.node)
+    return next(node for node in around if isinstance(node, (cst.BaseSmallStatement, cst.BaseStatement)))
+
+
 def _mixed(after: Facts, found: Sequence[Averaging]) -> list[Averaging]:
-    """Sums and counts of which a part is that of all ranks by now: `seen + len(x)`, where `seen` is put together."""
+    """Of which a part is that of all ranks by now: `seen + len(x)`, `loss * len(x) / seen`, where `seen` is put
+    together. They are no sums, counts or means of the ranks' own any more."""
     before = after.run.machine.before_averaging
-    added = [one for one in found if one.how in (Putting.SUM, Putting.COUNT) and one.node in before]
+    kept = [one for one in found if one.how in _STAYING and one.node in before and not one.told]
     return [
-        one for one in added
-        if before[one.node].scale not in (Scale.SUM, Scale.COUNT) and figures.is_of_one_rank(after, one.node)
+        one for one in kept
+        if before[one.node].scale not in _STAYING[one.how] and figures.is_of_one_rank(after, one.node)
     ]  # fmt: skip
+
+
+#: As what figures are put together, and what they are then, before they are.
+_STAYING = {
+    Putting.SUM: (Scale.SUM, Scale.COUNT),
+    Putting.COUNT: (Scale.SUM, Scale.COUNT),
+    Putting.MEAN: (Scale.MEAN, Scale.REDUCED, Scale.CONST),
+}
 
 
 def _agreed(

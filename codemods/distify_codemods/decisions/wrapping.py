@@ -251,7 +251,9 @@ def _may_be_batchnorm(part: Obj) -> bool:
         bases = part.of.libraries if part.of is not None else ()  # what one has that is not seen, its objects have
         foreign = (one for one in bases if not one.startswith(python.PLAIN_BASES))
         return any(map(_may_hold_batchnorm, foreign)) or any(map(_is_of_a_library, kept))
-    return isinstance(part, External) and _may_hold_batchnorm(part.name)
+    given = part.arguments.all() if isinstance(part, External) and part.arguments is not None else []
+    taken = (obj for value in given for obj in contained(value) if isinstance(obj, Method))
+    return isinstance(part, External) and (_may_hold_batchnorm(part.name) or any(map(_is_of_a_library, taken)))
 
 
 def _is_of_a_library(kept: Method) -> bool:

@@ -38,6 +38,8 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
     value = scales.binary(type(node.operator).__name__, left, right)
     tables = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Mapping)]
     lists = [obj for obj in (*left.objs, *right.objs) if isinstance(obj, Sequence)]
+    if isinstance(node.operator, cst.Multiply) and any(isinstance(one.constant(), str) for one in (left, right)):
+        value = replace(value, scale=Scale.UNKNOWN)  # `"#" * width`
     if (tables or lists) and isinstance(node.operator, _OF_WHOLE_SETS) and value.scale in PER_SAMPLE:
         value = replace(value, scale=Scale.COUPLED)
     if tables and isinstance(node.operator, cst.BitOr):

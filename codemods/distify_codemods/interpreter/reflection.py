@@ -242,9 +242,14 @@ def _as_method(name: str, machine: Machine, arguments: Arguments, node: cst.CSTN
     return join(*found) if found else None
 
 
-def _reduce(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    """`functools.reduce(add, figures)`: what the function makes of the first two, and of that and another one."""
+def _reduce(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | None:
+    """`functools.reduce(add, figures)`: what the function makes of the first two, and of that and another one.
+
+    `reduce(getattr, path.split("."), model)` is any of its parts.
+    """
     function, items = (arguments.get(name, place) or NOTHING for place, name in enumerate(("function", "iterable")))
+    if any(isinstance(obj, Ref) for obj in function.objs):
+        return None
     item = holding.any_item(items)
     folded = arguments.get("initial", 2) or item
     for _ in range(2):

@@ -58,6 +58,8 @@ NEW_CONTAINERS = frozenset({"builtins.list", "builtins.set", *DICTIONARIES, QUEU
 NAMED_TUPLE = "collections.namedtuple"
 METHOD_CALLER = "operator.methodcaller"  # what it returns calls a method by its name
 MODULES = "sys.modules"
+#: What they say of a tensor they say of each part of it.
+ASKS_KIND = frozenset({"builtins.isinstance", "builtins.hasattr", "builtins.callable"})
 REDUCES = "functools.reduce"
 TUPLES = ("typing.NamedTuple", NAMED_TUPLE)
 #: Bases that add nothing to a class that derives from them.

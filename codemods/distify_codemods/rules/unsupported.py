@@ -18,7 +18,7 @@ from distify_codemods.facts import Optimizer, dealt_by, drawn_from
 from distify_codemods.inside import contained, root
 from distify_codemods.libraries import distributed, python, torch_nn, torch_optim
 from distify_codemods.libraries.torch_data import LOADERS
-from distify_codemods.objects import External, Instance, Mapping, Method, Parameters
+from distify_codemods.objects import External, Instance, Mapping, Method, Parameters, Passing, Sequence
 from distify_codemods.origins import Zero
 from distify_codemods.program import Module
 from distify_codemods.results import Place
@@ -26,7 +26,7 @@ from distify_codemods.rules import raising
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import LeftAlone
 from distify_codemods.tree import string
-from distify_codemods.values import NOTHING
+from distify_codemods.values import Value
 
 CODE = "OTHER01"
 _STARTS = "it starts processes of its own"
@@ -237,17 +237,33 @@ def _free(context: Context, node: cst.BaseExpression) -> cst.BaseExpression | No
 
 def _holds_free(context: Context, given: cst.BaseExpression) -> bool:
     """Whether there are parameters in it that are of no model: `scales.values()`, a list that was made before."""
-    held = [obj for obj in contained(context.facts.value(given)) if isinstance(obj, (External, Method, Zero))]
-    mine = {part for model in context.facts.models for part in parts_of(model)} if held else set()
-    return any(whole not in mine and _is_of_parameters(whole) for whole in map(_whole, held))
+    loose = [obj for obj in _parameters_in(context.facts.value(given)) if any(map(_is_of_parameters, _wholes(obj)))]
+    parts = [part for model in context.facts.models for part in parts_of(model)] if loose else []
+    held = {obj for part in parts for value in part.attributes.values() for obj in contained(value)}
+    return any(held.isdisjoint(_wholes(obj)) for obj in loose)
 
 
-def _whole(obj: Obj) -> Obj:
-    """What it is a part of, or whose method gave it."""
-    if isinstance(obj, Method):
-        return (obj.receiver or NOTHING).single() or obj
-    receiver = obj.receiver.single() if isinstance(obj, External) and obj.receiver is not None else None
-    return receiver or root(obj)
+def _parameters_in(value: Value) -> Iterator[Obj]:
+    """What may be a parameter: of a group what stands under `params`, and no setting."""
+    seen: set[Obj] = set()
+    left = [value]
+    while left:
+        for obj in left.pop().objs - seen:
+            seen.add(obj)
+            groups = [obj.items.get("params")] if isinstance(obj, Mapping) else []
+            if isinstance(obj, Mapping) and groups == [None]:
+                groups = [obj.any()]
+            left += [one for one in groups if one is not None]
+            if not isinstance(obj, Mapping):
+                inside = contained(Value(obj.alone)) if isinstance(obj, Passing) else [obj]
+                yield from (one for one in inside if isinstance(one, (External, Method, Zero)))
+                left += obj.parts() if isinstance(obj, Sequence) else []
+
+
+def _wholes(obj: Obj) -> list[Obj]:
+    """It, and what it is a part of, or whose method gave it."""
+    given = obj.receiver if isinstance(obj, (External, Method)) else None
+    return [obj, root(obj), *(given.objs if given is not None else ())]
 
 
 def _is_of_parameters(obj: Obj) -> bool:

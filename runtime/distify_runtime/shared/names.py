@@ -15,6 +15,7 @@ from typing import Any
 from torch import nn
 
 from distify_runtime.shared.containers import KINDS
+from distify_runtime.watch.frames import is_of_script
 
 _NOTHING = object()
 #: What a class has beside data: functions, and what looks attributes up.
@@ -138,4 +139,4 @@ def _is_a_library(module: str) -> bool:
     top = module.partition(".")[0]
     file = getattr(sys.modules.get(module), "__file__", None) or ""
     ours = top == "torch" or top == "distify_runtime" or (top in sys.stdlib_module_names and top != "__main__")
-    return ours or "site-packages" in file
+    return ours or (bool(file) and not is_of_script(file))

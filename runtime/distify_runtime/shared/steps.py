@@ -31,10 +31,15 @@ def before(optimizer: Optimizer, models: Sequence[SharedModel]) -> None:
 
 
 def _stop_where_nothing_is_shared(models: Sequence[SharedModel]) -> None:
-    """A run in which every rank does the work of all would be no use; unless it trains something else afterwards."""
+    """A run in which every rank does the work of all would be no use; unless it trains something else afterwards.
+
+    Steps before any of the models was called, a warm-up of something else, are not counted.
+    """
     global _steps
-    _steps += 1
     costs.step()
+    if models and not any(one.calls or one.given_up for one in models):
+        return
+    _steps += 1
     if _steps > _STEPS_TO_SHARE or not models:
         return
     tops = [one for one in models if one.depth == 0]

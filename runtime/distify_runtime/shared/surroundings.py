@@ -10,7 +10,7 @@ import cmath
 import functools
 import types
 from collections import UserDict, UserList, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any
@@ -164,7 +164,10 @@ def _per_sample(number: Any, samples: int) -> int | None:
 
 
 def _items(content: Any) -> Iterator[tuple[str, Any]]:
-    named = content.items() if isinstance(content, dict) else enumerate(content or ())
+    if isinstance(content, dict):
+        named: Iterable[tuple[Any, Any]] = dict.items(content)  # some classes load what they hold when they are asked
+    else:
+        named = enumerate(content or ())
     return ((f"[{name!r}]", one) for name, one in named)
 
 
