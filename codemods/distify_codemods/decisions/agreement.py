@@ -17,7 +17,9 @@ from distify_codemods.decisions.carried import chosen_by
 from distify_codemods.decisions.differing import (
     differs,
     entries,
+    guarded,
     is_of_an_evaluation,
+    matters,
     of_batches,
     of_own_batches,
     rate_differs,
@@ -87,8 +89,9 @@ def _of_tests(facts: Facts) -> Iterator[Averaging]:
     ]  # fmt: skip
     told: list[tuple[cst.CSTNode, Averaging]] = []
     for event, branch in dict.fromkeys([*decisive, *drawn]):
-        if any(isinstance(one, cst.BaseComp) for one in event.module.enclosing(branch)):
-            continue  # once for each entry
+        for_each = any(isinstance(one, cst.BaseComp) for one in event.module.enclosing(branch))
+        if for_each and not matters(facts, event, guarded(facts)):
+            continue  # what is seen of it is asked once for each entry
         for figure in figures.behind(branch.test) or ():
             if facts.value(figure).scale is Scale.MEAN and not _asks_whether_there(facts, event.module, figure):
                 yield Averaging(event.module, figure, _why_averaged(facts, figure))
