@@ -277,7 +277,7 @@ def _no_training(entry: Module, found: Facts) -> Finding:
         f"{len(found.backwards)} backward pass{'es' * (len(found.backwards) != 1)}",
         f"{len(found.loaders)} DataLoader{'s' * (len(found.loaders) != 1)}",
     ]
-    return refusals.no_training(entry, f"what it runs has {', '.join(parts)}", found.with_unused.run.events)
+    return refusals.no_training(entry, f"what it runs has {', '.join(parts)}", found.with_unused.run)
 
 
 def _not_found(loaded: program.Program) -> tuple[Finding, ...]:

@@ -9,6 +9,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.backends import RUNTIME
 from distify_codemods.events import Event, Kind
+from distify_codemods.interpreter import Run
 from distify_codemods.libraries import distributed, frameworks, runtime, spelling, torch_optim
 from distify_codemods.program import Module
 from distify_codemods.results import Finding, Level, Options, Place
@@ -156,22 +157,25 @@ def left_alone(module: Module) -> Finding | None:
     )  # fmt: skip
 
 
-def no_training(module: Module, seen: str, events: Sequence[Event] = ()) -> Finding:
+def no_training(module: Module, seen: str, run: Run) -> Finding:
+    """`run`: also of what constants turn off."""
+    events = run.events
     started = next((one for one in events if one.kind is Kind.CALL and one.name in _RUNS), None)
     return Finding(
         Level.BLOCKING, "REFUSE02", REFUSALS["REFUSE02"][0],
         "no training loop that can be followed was found: looked for an optimizer with a model's parameters and for "
         f"`.backward()`, or `torch.autograd.grad` by these; {seen}",
         module.place(module.tree),
-        _turned_off(events) or (_never_called(module) if started is None else _to_name(started)),
+        _turned_off(run) or (_never_called(module) if started is None else _to_name(started)),
     )  # fmt: skip
 
 
-def _turned_off(events: Iterable[Event]) -> str:
+def _turned_off(run: Run) -> str:
     """The training stands where a constant of the script does not let a run come."""
-    for event in events:
+    left_out = run.machine.record.turned_off
+    for event in run.events:
         if event.unused and isinstance(event.node, cst.Call) and _is_backward(event.node):
-            around = [(here.frame.module, here.node) for here in event.here.up()]
+            around = [(here.frame.module, here.node) for here in event.here.up() if (here.node, here.arm) in left_out]
             branches = [(where, one) for where, one in around if isinstance(one, cst.If) and _may_be_set(one)]
             for where, one in branches[-1:]:
                 test, line = tree.code_of(one.test), where.place(one).line

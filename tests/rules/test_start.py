@@ -10,13 +10,17 @@ from tests.rules.scripts import (
     DATA,
     GROUP,
     IMPORTS,
+    LOADER,
     LOOP,
+    MODEL,
+    OPTIMIZER,
     WRAP,
     blocked,
     conversion_of,
     converted,
     group_of,
     indented,
+    line_of,
     script,
 )
 
@@ -157,3 +161,35 @@ def test_a_file_whose_functions_others_call() -> None:
 def test_a_file_in_which_nothing_trains() -> None:
     [needed] = conversion_of(IMPORTS).of(Level.BLOCKING)
     assert (needed.code, needed.fix) == ("REFUSE02", "name the script that starts the training")
+
+
+BY_PHASE = """\
+import argparse
+{imports}
+
+def train(options):
+    if options.phase == "train":
+{training}    else:
+        print("tested")
+
+
+def on(options):
+    if options.folder == "./here":
+        train(options)
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--folder", default="./here")
+parser.add_argument("--phase", default="train")
+options = parser.parse_args()
+options.phase = "test"
+on(options)
+"""
+
+
+def test_of_several_tests_the_one_that_turns_training_off_is_named() -> None:
+    training = indented(DATA + LOADER + MODEL + OPTIMIZER + LOOP, " " * 8)
+    before = BY_PHASE.format(imports=IMPORTS, training=training)
+    (needed,) = conversion_of(before).of(Level.BLOCKING)
+    line = line_of(before, "    if options.phase")
+    assert needed.fix.startswith(f'`options.phase == "train"` (line {line}) is a constant, and turns training off')
