@@ -44,7 +44,7 @@ def agreed(facts: Facts, wraps: tuple[Wrap, ...]) -> tuple[Facts, tuple[Averagin
     never: dict[cst.CSTNode, Left] = {}  # what cannot be taken apart into what is of all ranks and what is not
     while True:
         after, found, left = _agreed(facts, wraps, denied)
-        while mixed := _mixed(after, found):
+        while mixed := [one for one in _mixed(after, found) if one.node not in never]:
             stay = [one for one in mixed if one.node in again]
             never.update((one.node, Left(one.module, one.node, stays=True)) for one in stay)
             denied.update(one.node for one in stay)

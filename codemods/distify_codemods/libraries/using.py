@@ -85,7 +85,7 @@ def _class_of(name: str) -> str:
 
 #: The class method by which classes of libraries, and those derived from them, are made with weights that were saved.
 FROM_PRETRAINED, CONFIG = "from_pretrained", "transformers.AutoConfig.from_pretrained"
-_LOADED_BY_CLASS = ("transformers.", "diffusers.", "huggingface_hub.")
+_LOADED_BY_CLASS = (_TRANSFORMERS, _DIFFUSERS, "huggingface_hub.")
 
 
 def loads_classes(name: str) -> bool:

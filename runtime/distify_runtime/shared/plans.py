@@ -53,7 +53,8 @@ class Call:
             return f"it is given {held}, of which no part can be taken"
         if not any(one.dim() > 0 for one in tensors):
             return "it is given no tensor that a batch could be in"
-        keeping = sum(len(part._forward_hooks) + len(hearing.of(part)) for part in model.modules())  # what they see
+        # Hooks may keep what they see.
+        keeping = sum(len(part._forward_hooks) + len(hearing.of(part)) for part in model.modules())
         given = _form((args, kwargs)), tuple(map(_kind, tensors)), lists
         words = (*given, model.training, torch.is_grad_enabled(), keeping)
         name = getattr(getattr(function, "func", function), "__name__", "")
