@@ -221,11 +221,26 @@ def test_as_many_of_something_else_as_a_batch_has_samples(sample: str, reason: s
 )  # fmt: skip
 def test_too_small_for_several_ranks_or_not_to_be_divided(size: int, said: str) -> None:
     before = script(loader=f"loader = DataLoader(data, batch_size={size}, shuffle=True)\n")
+    assert (conversion_of(before, options=Options()).strategy is Strategy.SHARED) == bool(size % 2)
     (advice,) = findings("BATCH01", before, Level.ADVICE)
     assert advice.message.startswith(said)
     assert f"--scale linear keeps {size} on each rank" in advice.message
     kept = conversion_of(before, options=Options(scale="linear"))
     assert not [one for one in kept.of(Level.ADVICE) if one.code == "BATCH01"]
+
+
+@pytest.mark.parametrize(("size", "whole"), [("15", True), ("args.size", False), ("16", False), ("len(data)", False)])
+def test_a_batch_that_does_not_divide_by_two_ranks_is_shared_forward_pass_by_forward_pass(
+    size: str, whole: bool
+) -> None:
+    """Dealt out in even shares, the run would end where the loader is made."""
+    setup = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--size', type=int, default=15)\n"
+    loader = f"loader = DataLoader(data, batch_size={size}, shuffle=True)\n"
+    before = script(setup=f"{setup}args = parser.parse_args()\n", loader=loader)
+    conversion = conversion_of(before, options=Options())
+    told = "a batch of 15 does not divide by 2 ranks: in even shares it cannot be dealt out to them"
+    assert any(told in one.message for one in conversion.of(Level.ADVICE)) == whole
+    assert (conversion.strategy is Strategy.SHARED) == whole
 
 
 @pytest.mark.parametrize("size", [30, 32])

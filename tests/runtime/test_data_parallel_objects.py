@@ -376,27 +376,6 @@ def test_a_part_that_is_kept_between_two_checks_cannot_be_trained_on() -> None:
         on_ranks(_trained_on_part)
 
 
-def _nothing_is_shared() -> None:
-    class Pairs(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(5, 5))
-
-        def forward(self, samples: Tensor) -> Tensor:
-            return samples @ self.weight @ samples.T
-
-    net = Pairs()
-    rt.data_parallel(net)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    net(whole()).sum().backward()
-    optimizer.step()
-
-
-def test_a_run_in_which_nothing_is_shared_ends_with_the_reason() -> None:
-    with pytest.raises(RankFailed, match=r"no model could be shared, .*Pairs: its outputs do not follow the batch"):
-        on_ranks(_nothing_is_shared)
-
-
 def _lists_of_models() -> tuple[list[list[int]], list[float]]:
     nets = nn.ModuleList([Net(), Net()])
     later = nn.ModuleList()
@@ -433,32 +412,6 @@ def test_a_list_that_is_empty_is_no_model_that_could_not_be_shared() -> None:
     on_ranks(_only_lists_that_are_filled_later)
 
 
-def _one_sample_in_each_step() -> None:
-    class Reading(nn.Module):
-        """What comes later in a sample depends on what came before."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.GRU(4, 4, batch_first=True)
-
-        def forward(self, steps: Tensor) -> Tensor:
-            return self.layer(steps)[0]
-
-    net = Reading()
-    rt.data_parallel(net)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    for step in range(20):
-        net(torch.ones(1, 6 + step % 2, 4)).sum().backward()
-        optimizer.step()
-
-
-def test_a_run_of_single_samples_ends_with_that() -> None:
-    """And not with what was found of their entries."""
-    said = r"no model could be shared, .*Reading: its batch is one sample, .*; of larger batches there may be"
-    with pytest.raises(RankFailed, match=said):
-        on_ranks(_one_sample_in_each_step)
-
-
 class Bags(nn.Module):
     """Of one bag of instances, most of the work is done for each instance."""
 
@@ -488,7 +441,6 @@ def _one_bag_in_each_step(shares: bool) -> list[float]:
 
 
 def test_of_a_single_sample_the_parts_share_what_it_is_made_of() -> None:
-    """Else the run would end: no model could be shared."""
     first, second = on_ranks(_one_bag_in_each_step, True)
     assert first == second == pytest.approx(_one_bag_in_each_step(False), abs=1e-12)
 

@@ -68,3 +68,60 @@ def test_a_rank_that_has_drawn_one_number_more_is_told(tmp_path: object) -> None
     assert re.search(
         r"rank 1 and rank 0 do not draw the same random numbers any more after step [45] of SGD", ended.err
     )
+
+
+WHOLE = """
+import sys, torch
+import distify_runtime as rt
+from torch import nn
+
+rt.init_process_group(whole_batches=True)
+torch.manual_seed(0)
+
+
+class Pairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4, 4))
+
+    def forward(self, rows):
+        return rows @ self.weight @ rows.T
+
+
+class Reading(nn.Module):
+    # What comes later in a sample depends on what came before.
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.GRU(4, 4, batch_first=True)
+
+    def forward(self, steps):
+        return self.layer(steps)[0]
+
+
+model = Pairs() if sys.argv[1] == "Pairs" else Reading()
+rt.data_parallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+for step in range(25):
+    optimizer.zero_grad()
+    x = torch.randn(5, 4) if sys.argv[1] == "Pairs" else torch.randn(1, 6 + step % 2, 4)
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+print(f"{loss.item():.6f}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("case", "why"),
+    [
+        ("Pairs", r"\(Pairs: its outputs do not follow the batch[^\n]*\)$"),
+        ("Reading", r"\(Reading: its batch is one sample, [^\n]*; of larger batches there may be something [^\n]*\)$"),
+    ],
+)
+def test_where_nothing_can_be_shared_the_run_goes_on_and_says_why(case: str, why: str) -> None:
+    """It takes the steps of one process, no faster."""
+    [alone] = run_script(WHOLE, case, ranks=1)
+    ended = run_script(WHOLE, case)
+    assert [(one.code, one.out) for one in ended] == [(0, alone.out)] * 2, ended
+    assert re.search(f"{SAID}, which is right, but no faster than one process {why}", ended[0].err, re.MULTILINE)
+    assert SAID not in ended[1].err

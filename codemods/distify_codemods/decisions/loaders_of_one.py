@@ -1,4 +1,4 @@
-"""Training loaders whose batches have one sample: there is nothing in them that could be dealt out."""
+"""Training loaders whose batches have one sample, or do not divide: they cannot be dealt out in even shares."""
 
 from __future__ import annotations
 
@@ -33,13 +33,24 @@ def of_one_sample(facts: Facts, loader: Loader) -> str:
 
 
 def links(decisions: Decisions) -> Iterator[Link]:
-    """Training loaders whose batches are of one sample each, whatever options are given."""
+    """Training loaders whose batches can never be dealt out to two ranks, whatever options are given."""
     facts = decisions.facts
     for loader in facts.loaders if not facts.program.options.per_rank_batch else ():
-        size = loader.arguments.get("batch_size", 1)
-        fixed = size is None or isinstance(size.single(), Const)
-        if fixed and loader.obj in facts.training_loaders and (told := of_one_sample(facts, loader)):
-            yield Link(loader.made.module, loader.call, f"{told}, which cannot be dealt out to several ranks")
+        if loader.obj in facts.training_loaders and (told := _of_no_even_shares(facts, loader)):
+            yield Link(loader.made.module, loader.call, told)
+
+
+def _of_no_even_shares(facts: Facts, loader: Loader) -> str:
+    size = loader.arguments.get("batch_size", 1)
+    only = size.single() if size is not None and not size.open else None
+    if size is not None and not isinstance(only, Const):
+        return ""
+    if told := of_one_sample(facts, loader):
+        return f"{told}, which cannot be dealt out to several ranks"
+    by_itself = dealing.given(loader, "batch_sampler") is dealing.Given.NO and not is_passed_by(facts, loader)
+    if by_itself and isinstance(only, Const) and type(only.value) is int and only.value % 2:
+        return f"a batch of {only.value} does not divide by 2 ranks: in even shares it cannot be dealt out to them"
+    return ""
 
 
 def is_passed_by(facts: Facts, loader: Loader) -> bool:

@@ -102,8 +102,8 @@ def _is_handed_over(facts: Facts, model: Obj) -> bool:
 def _told(facts: Facts, model: Obj, made: str) -> str:
     return (
         f"each forward pass of `{facts.names.of(model)}` in training is given one sample ({made}): unless the model "
-        "takes it apart, there is nothing to share, every rank does all of the work, and the run ends after its first "
-        "steps; with several samples in a step there would be"
+        "takes it apart, there is nothing to share, and every rank does all of the work, which is right but no faster; "
+        "with several samples in a step there would be"
     )
 
 

@@ -28,7 +28,6 @@ from distify_runtime.shared import (
     costs,
     finding,
     functions,
-    later,
     operations,
     plans,
     region,
@@ -77,7 +76,6 @@ def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = Tru
     hide_group()
     if is_alone():
         return
-    later.is_met()
     seed_ranks_alike()  # what rank 0 alone has done until now may have drawn something
     streams.are(streams.Streams.ALIKE)
     found = list(modules_of([held_by(one) for one in models]))
@@ -88,6 +86,7 @@ def data_parallel(*models: Any, methods: Iterable[str] = (), forward: bool = Tru
     notice_readings()
     backward.patch(_before_step)
     costs.watch_loaders()
+    unshared.reasons_are(_why_none_is_shared)
     at_the_end(_forget)
     for model in found:
         for called in called_in(model) if forward else ():
@@ -383,6 +382,15 @@ def _before_step(optimizer: Optimizer) -> None:
     for one in models:
         one.steps_are_taken()
     steps.before(optimizer, models)
+
+
+def _why_none_is_shared() -> str:
+    whole = [one for one in _shared.values() if one.depth == 0 and (one.calls or one.given_up) and not one.is_shared]
+    nothing = "no call of it had a batch to split"
+    told = [f"{one.name}: {one.given_up or one.forms.why_whole or nothing}" for one in whole]
+    if told and all(one.forms.of_few for one in whole):
+        told.append("of larger batches there may be something to share")
+    return "; ".join(told)
 
 
 def _forget() -> None:

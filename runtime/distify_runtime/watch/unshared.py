@@ -1,10 +1,12 @@
 """Steps that every rank computes by itself, though ranks are to share forward passes: a line that shares a model
-stands in another branch than the one that is run, or all that training calls of it is something else.
+stands in another branch than the one that is run, all that training calls of it is something else, or nothing of what
+it is given can be shared.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import torch
 
@@ -16,6 +18,13 @@ from distify_runtime.watch.watching import Watching
 _STEPS = 20
 
 _since = 0
+_reasons: Callable[[], str] = str
+
+
+def reasons_are(reasons: Callable[[], str]) -> None:
+    """reasons: why what was called, and could have been shared, was not; empty where nothing such was called."""
+    global _reasons
+    _reasons = reasons
 
 
 def a_pass_is_shared() -> None:
@@ -35,8 +44,9 @@ def check(_: Watching) -> None:
 
 @functools.cache  # once, however often training comes by here
 def _say() -> None:
+    why = _reasons()
+    advice = ". Share the model that is trained here, once it is made: rt.data_parallel(model)"
     note(
         f"no forward pass has been shared in the course of {_STEPS} steps: every rank does all of the work here, which "
-        "is right, but no faster than one process. Share the model that is trained here, once it is made: "
-        "rt.data_parallel(model)"
+        f"is right, but no faster than one process{f' ({why})' if why else advice}"
     )
