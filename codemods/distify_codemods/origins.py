@@ -239,6 +239,8 @@ NO_ROWS = "no rows"
 #: became truths, which pick some out.
 #: A class of samples that losses leave out was put into it.
 IGNORED = "left out by losses"
+#: A text, with a figure of a batch in it.
+WORDED = "put into words"
 CHANCE = "random"
 BY_CHANCE = "as many as random numbers say"
 CUT_OFF = "cut off at the end, if random numbers say so"

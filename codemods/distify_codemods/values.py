@@ -8,7 +8,7 @@ from dataclasses import replace
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.libraries import devices
 from distify_codemods.ordered import EMPTY, InOrder, Ordered
-from distify_codemods.origins import Entry, Size, Zero
+from distify_codemods.origins import WORDED, Entry, Size, Zero
 from distify_codemods.records import dataclass
 from distify_codemods.scale import Scale, either
 
@@ -116,6 +116,17 @@ def _is_the_number_zero(obj: Obj) -> bool:
 def sources_of(values: Iterable[Value]) -> Ordered[Obj | str]:
     """What any of the values depends on."""
     return EMPTY.union(*(value.sources for value in values))
+
+
+def worded(values: Iterable[Value]) -> Ordered[Obj | str]:
+    """What a text depends on, of which these are put together; also whether figures of a batch are."""
+    values = list(values)
+    texts = sources_of(values) | gpu_texts(values)
+    return (
+        texts | Ordered[Obj | str]([WORDED])
+        if any(one.scale is not Scale.CONST and one.sources for one in values)
+        else texts
+    )
 
 
 def gpu_texts(values: Iterable[Value]) -> Ordered[Obj | str]:

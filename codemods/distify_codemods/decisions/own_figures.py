@@ -13,8 +13,10 @@ from distify_codemods.allocation import Obj, Ref, Turn
 from distify_codemods.batches import BatchLoop
 from distify_codemods.decisions.base import Averaging, Decisions, Link, Sharding
 from distify_codemods.decisions.figures import CODE
+from distify_codemods.decisions.log_records import shown_lines
 from distify_codemods.decisions.names import read_after
 from distify_codemods.decisions.places import Place, places_of
+from distify_codemods.decisions.shown_alone import alone
 from distify_codemods.decisions.sinks import Kind as Sinks
 from distify_codemods.decisions.sinks import sinks
 from distify_codemods.events import Event, Kind
@@ -168,6 +170,12 @@ def links(decisions: Decisions) -> Iterator[Link]:
         yield Link(
             module, node,
             f"`{brief(node)}` keeps or shows what is made of a batch, which would be that of rank 0's samples",
+            "means, and what names of the training loop add up, can be put together over the ranks",
+        )  # fmt: skip
+    for event, figures in alone(decisions, shown_lines(decisions.facts)).items():
+        yield Link(
+            event.module, event.node,
+            f"`{brief(figures[0])}` is shown, and would be that of rank 0's samples",
             "means, and what names of the training loop add up, can be put together over the ranks",
         )  # fmt: skip
 

@@ -8,21 +8,25 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.decisions import form_tests
 from distify_codemods.decisions.base import Averaging, Putting
 from distify_codemods.decisions.differing import reached_alike, why_different
 from distify_codemods.decisions.figures import holds_several, is_cut
 from distify_codemods.decisions.log_records import shown_lines
 from distify_codemods.decisions.places import Place, with_what_is_left_early
+from distify_codemods.decisions.shown_whole import holds_own
 from distify_codemods.decisions.views import beside_training
 from distify_codemods.decisions.written_down import displays, is_read_again
 from distify_codemods.events import Event
 from distify_codemods.facts import Facts, dealt_by
-from distify_codemods.origins import Share
+from distify_codemods.origins import WORDED, Share
 from distify_codemods.program import Module
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
 _COUNTS = (Scale.SUM, Scale.COUNT)
+#: What may stand for an object that is shown with all that it holds.
+_WHOLE = (cst.Name, cst.Attribute, cst.Call)
 #: Between numbers: of texts, the others put parts beside each other.
 _OF_NUMBERS = (cst.Divide, cst.Multiply, cst.Subtract)
 
@@ -122,6 +126,14 @@ class _Line:
             return  # whatever it is made of
         if not isinstance(node, cst.BaseExpression) or node is self.node or not self._differs(node):
             self._look_inside(node, made, means)
+            if (
+                isinstance(node, _WHOLE)
+                and not self._made(node, made)
+                and holds_own(self.facts, self.facts.value(node))
+            ):
+                self.others.append(node)
+        elif form_tests.asks_form(self.facts, node):
+            return  # a share has it in common with its batch
         elif self._is_mean(node):
             self.means.append(node)
         elif isinstance(node, cst.BaseComp) and (held := self._entries(node, made)):
@@ -136,7 +148,7 @@ class _Line:
             self._look_at_both(node, made, means)
         elif self._made(node, made) or any(self._is_figure(one) for part in _parts(node) for one in tree.walk(part)):
             self._look_inside(node, made, means)
-        elif self.facts.value(node).scale is not Scale.CONST:
+        elif self.facts.value(node).scale is not Scale.CONST or WORDED in self.facts.value(node).sources:
             self.others.append(node)
 
     def _look_inside(self, node: cst.CSTNode, made: int, means: bool) -> None:
@@ -193,7 +205,8 @@ class _Line:
 
     def _is_mean(self, node: cst.BaseExpression) -> bool:
         value = self.facts.value(node)
-        return value.scale is Scale.MEAN and not holds_several(value) and not is_cut(self.facts, node)
+        plain = WORDED not in value.sources and not holds_several(value)
+        return value.scale is Scale.MEAN and plain and not is_cut(self.facts, node)
 
     def _may_be_of_all(self, value: Value) -> bool:
         """Whether it may be another loader's, too, as after a loop over that: if each rank goes through all of its

@@ -30,7 +30,7 @@ from distify_codemods.interpreter import (
 from distify_codemods.libraries import torch_data
 from distify_codemods.objects import Sequence
 from distify_codemods.ordered import EMPTY
-from distify_codemods.values import NOTHING, Value, gpu_texts, join, join_two, sources_of
+from distify_codemods.values import NOTHING, Value, join, join_two, worded
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -137,7 +137,7 @@ def _formatted(machine: Machine, node: cst.FormattedString) -> Value:
             plain = not set(part.value) & set("{}\\")
             parts.append(machine.literal(part, part.value) if plain else NOTHING)
     path = folders.put_together(machine, node, parts)
-    return Value(path.alone if path is not None else EMPTY, sources=sources_of(values) | gpu_texts(values))
+    return Value(path.alone if path is not None else EMPTY, sources=worded(values))
 
 
 def _concatenated(machine: Machine, node: cst.ConcatenatedString) -> Value:
@@ -145,7 +145,7 @@ def _concatenated(machine: Machine, node: cst.ConcatenatedString) -> Value:
     if tree.string(node) is not None:
         return _constant(machine, node)
     parts = [machine.evaluate(node.left), machine.evaluate(node.right)]
-    return Value(sources=sources_of(parts) | gpu_texts(parts))
+    return Value(sources=worded(parts))
 
 
 def _constant(machine: Machine, node: cst.BaseExpression) -> Value:

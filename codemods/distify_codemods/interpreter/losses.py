@@ -10,7 +10,7 @@ from distify_codemods.libraries.torch_losses import Loss
 from distify_codemods.objects import Arguments, External, Mapping
 from distify_codemods.origins import IGNORED
 from distify_codemods.scale import Scale
-from distify_codemods.values import Value
+from distify_codemods.values import Value, sources_of
 
 Option = Callable[[str], Value | None]  # what an option is given
 _NOT_KNOWN = Value(open=True)
@@ -39,10 +39,10 @@ def _value(loss: Loss, options: Arguments, before: int, arguments: Arguments) ->
         given = options.get(name, before + loss.options.index(name) if name in loss.options else None)
         return _NOT_KNOWN if given is None and not _are_seen(options) else given
 
-    given = arguments.all()
+    given = [*arguments.all(), *(options.all() if options is not arguments else ())]
     by_entry = loss.function in torch_losses.BY_ENTRY and _reduction(option) == "none"
     dims = max((value.dims for value in given[:2]), default=0) if by_entry else 0
-    return Value(scale=_scale(loss, option, given), sources=arguments.sources, dims=dims)
+    return Value(scale=_scale(loss, option, given), sources=sources_of(given), dims=dims)
 
 
 def _are_seen(options: Arguments) -> bool:

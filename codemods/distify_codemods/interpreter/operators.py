@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from distify_codemods.objects import Bound, Class, External, Function, Instance,
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import Choice, Verdict
 from distify_codemods.scale import PER_SAMPLE, Scale
-from distify_codemods.values import NOTHING, Value, gpu_texts, join
+from distify_codemods.values import NOTHING, Value, gpu_texts, join, worded
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -47,16 +47,25 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
         holding.update(machine, table, left)
         holding.update(machine, table, right)
         return value.of(table.alone)
-    if lists:
+    is_text = isinstance(node.operator, cst.Modulo) and isinstance(left.constant(), str)
+    if lists and not is_text:
         both = machine.made(Sequence, node)
         both.grow(*(holding.any_item(Value(obj.alone)) for obj in lists))
         repeated = [one for one in (left, right) if not any(obj in lists for obj in one.objs)]
         value = value.of(both.alone)
         return forms.of(value, *repeated) if isinstance(node.operator, cst.Multiply) else value
     settings = Ordered(obj for obj in (*left.objs, *right.objs) if _may_be_a_size(obj))
-    sources, one_row = value.sources | settings | gpu_texts((left, right)), rows.of_both(left, right)
+    texts = worded((left, *_filled_in(right))) if is_text else gpu_texts((left, right))
+    sources, one_row = value.sources | settings | texts, rows.of_both(left, right)
     value = Value(EMPTY, value.scale, sources, value.mask, dims=value.dims, one_row=one_row)
     return files.joined_path(machine, node, left, right, value)
+
+
+def _filled_in(right: Value) -> Iterator[Value]:
+    """`"%d of %d" % (hits, len(y))`"""
+    yield right
+    for obj in right.objs:
+        yield from obj.parts() if isinstance(obj, Sequence) else ()
 
 
 def _may_be_a_size(obj: Obj) -> bool:

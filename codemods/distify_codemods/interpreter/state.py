@@ -19,7 +19,7 @@ from distify_codemods.interpreter import forms, other_names, pooling
 from distify_codemods.libraries import in_place
 from distify_codemods.objects import External, Instance, Mapping, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import Choice, Draw, Kept, Outlived, Pooled, Share, Zero
+from distify_codemods.origins import Choice, Draw, Kept, Outlived, Pooled, Share, Whole, Zero
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
@@ -50,10 +50,12 @@ def written(
 ) -> None:
     """Something is written into the tensor at `place`, whatever other names it has.
 
-    What was made of something that batches left behind is of these batches still: `weights[k] = 1 / counts[k]`.
+    What was made of something that batches left behind is of these batches still: `weights[k] = 1 / counts[k]`. Rows of
+    all ranks are no rank's own: whatever takes them from there, takes those of the whole batch.
     """
     drawn_into(machine, place, node, value)
-    carried = [*left_in(value), *filter(_is_by_a_figure, value.sources)]
+    wholes = (source for source in value.sources if isinstance(source, Whole))
+    carried = [*left_in(value), *filter(_is_by_a_figure, value.sources), *wholes]
     left = (loader for one in value.sources if isinstance(one, Kept) for loader in one.of)
     dealt = tuple(dict.fromkeys((*_dealt_by(value, loaders), *left)))
     mark = machine.made(Kept, node, dealt, of=dealt) if dealt else None

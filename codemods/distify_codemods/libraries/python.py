@@ -79,6 +79,8 @@ SAME_FOLDER_OF_A_PATH, INSIDE_OF_A_PATH = frozenset({"resolve", "absolute", "as_
 OF_A_FRAME, THIS_FRAME = frozenset({"inspect.getfile", "inspect.getsourcefile"}), "inspect.currentframe"
 #: A path's text, and one that is put together of such a text and others, by `+` or in an f-string.
 TEXT, PUT_TOGETHER = "builtins.str", "builtins.str.join"
+#: What an object says of itself.
+AS_TEXT = ("__str__", "__repr__", "__format__")
 #: Where Python looks for modules, first of all where the script lies; and how that was started.
 SEARCH_PATH, COMMAND_LINE = "sys.path", "sys.argv"
 #: What puts what it is given into something else as it is.

@@ -10,10 +10,10 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Ref
 from distify_codemods.decisions.log_records import log_records, prints_otherwise, shown_lines
-from distify_codemods.decisions.shown import by_a_whole, stays
-from distify_codemods.decisions.views import beside_training
+from distify_codemods.decisions.shown import by_a_whole
+from distify_codemods.decisions.shown_alone import alone
 from distify_codemods.events import Event, Here, Kind
-from distify_codemods.facts import Facts, dealt_by
+from distify_codemods.facts import dealt_by
 from distify_codemods.file_events import reads
 from distify_codemods.libraries import guarded, progress, python
 from distify_codemods.naming import brief
@@ -177,24 +177,10 @@ def _only_talks(event: Event) -> bool:
     return event.kind not in (Kind.FORWARD, Kind.STORE)
 
 
-def _takes_shares(seen: Facts, event: Event) -> bool:
-    given = event.node.args if isinstance(event.node, cst.Call) else ()
-    return not given or any(seen.shares_of_training(seen.value(one.value)) for one in given)
-
-
 def _training_figures(context: Context) -> None:
     """What of the training loop stays rank 0's where it is printed. Before that, all ranks load whole batches."""
-    begun = min((loop.event.number for loop in context.facts.training_loops), default=0)
-    own, averaged = context.own_figures, {one.node for one in context.decisions.averages}
-    shown = [
-        event for event in dict.fromkeys([*shown_lines(context.facts), *log_records(context.facts)])
-        if event.number > begun and any(map(own.is_own, event.arguments.all()))
-    ]  # fmt: skip
-    left = {event: stays(context.facts, event, averaged) for event in shown}
-    shown = [event for event in shown if left[event]]
-    if shown and (whole := beside_training(context.facts)):
-        seen = context.facts.tried(whole=whole)
-        shown = [event for event in shown if _takes_shares(seen, event)]
+    left = alone(context.decisions, [*shown_lines(context.facts), *log_records(context.facts)])
+    shown = list(left)
     for event in shown[:1]:
         named = ", ".join(dict.fromkeys(f"`{brief(one)}`" for one in left[event]))
         context.advice(f"printed here for rank 0's share of the batch alone: {named}", event.module, event.node)
