@@ -278,7 +278,7 @@ def _given_later(run: Run) -> dict[Obj, list[Arguments]]:
     """What objects are given that are made already: by the class that they derive from, or as one more group."""
     added: dict[Obj, list[Arguments]] = {}
     for event in run.by_kind(Kind.METHOD):
-        if event.name in ("__init__", "add_param_group"):
+        if event.name in ("__init__", torch_optim.ADDS_PARAMETERS):
             for obj in event.receiver.objs:
                 added.setdefault(obj, []).append(event.arguments)
     return added

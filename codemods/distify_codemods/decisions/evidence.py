@@ -28,6 +28,7 @@ from distify_codemods.decisions import (
     orders,
     outliving,
     outside,
+    own_gradients,
     own_places,
     paired,
     pools,
@@ -75,6 +76,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
             *loaders_of_one.links(decisions),
             *kept_by_models.links(decisions),
             *hooks.links(decisions),
+            *own_gradients.links(decisions),
             *handed_on.links(decisions),
             *orders.links(decisions),
         ]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions import figures, pools
 from distify_codemods.decisions.agreement import averages
@@ -184,7 +185,15 @@ def _lessons(facts: Facts) -> list[object]:
     forwards = [event for event in facts.of_kind(Kind.FORWARD) if event.grad and not _is_plain(event.receiver)]
     told = [(event, event.receiver) for event in facts.backwards]
     told += [(event, given) for event in forwards for given in event.arguments.all()]
-    return [(event.node, sorted(str(one) for one in dealt_by(given.sources))) for event, given in told]
+    lessons: list[object] = [(event.node, sorted(map(str, dealt_by(given.sources)))) for event, given in told]
+    reduced = facts.run.trial.reducing.nodes if facts.run.trial.reducing is not None else ()
+    return [*lessons, *((node, _own_parts(facts, node)) for node in reduced)]
+
+
+def _own_parts(facts: Facts, node: cst.CSTNode) -> set[cst.CSTNode]:
+    """What of a rank's own goes into what is summed over the ranks for a loss: else it would be summed twice."""
+    parts = (one for one in tree.walk(node) if one is not node and isinstance(one, cst.BaseExpression))
+    return {one for one in parts if facts.shares_of_training(facts.value(one))}
 
 
 def _is_plain(called: Value) -> bool:

@@ -42,7 +42,7 @@ from distify_codemods.objects import (
     Setting,
 )
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import IGNORED, Counter, Shape
+from distify_codemods.origins import IGNORED, Counter, Shape, Zero
 from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value, gpu_texts, join
 
@@ -73,8 +73,16 @@ def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
             if isinstance(holder, (Instance, External, Class)):
                 other_names.keep(machine, holder, target)
         storing.set_attribute(machine, receiver, target.attr.value, value, target)
+        _renew(machine, target, receiver, value)
     elif isinstance(target, cst.Subscript):
         _assign_item(machine, target, value)
+
+
+def _renew(machine: Machine, target: cst.Attribute, receiver: Value, value: Value) -> None:
+    """`delta.data = delta.data + delta.grad`: a tensor under a name has other numbers from here on."""
+    tensor = all(isinstance(obj, Zero) for obj in receiver.objs)
+    if target.attr.value == "data" and isinstance(target.value, cst.Name) and tensor and value.sources:
+        machine.bind(target.value.value, value)
 
 
 def _tell_dims(machine: Machine, value: Value, count: int) -> None:

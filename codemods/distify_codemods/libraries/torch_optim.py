@@ -17,6 +17,7 @@ UPDATES_BATCHNORM = "torch.optim.swa_utils.update_bn"
 #: Gradients that are taken by a function.
 BACKWARD = "torch.autograd.backward"
 GRADIENT = "torch.autograd.grad"
+ADDS_PARAMETERS = "add_param_group"
 FUNCTIONAL = "torch.autograd.functional."
 #: Those that are taken without a backward pass, which DistributedDataParallel does not see.
 WITHOUT_BACKWARD = (GRADIENT, FUNCTIONAL, "torch.func.", "functorch.", "torch.nn.utils.stateless.")

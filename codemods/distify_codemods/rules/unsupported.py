@@ -12,6 +12,7 @@ from distify_codemods import refusals, scripted, tree
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions import concurrent, doubts
 from distify_codemods.decisions.base import Blocked
+from distify_codemods.decisions.own_gradients import is_of_a_module
 from distify_codemods.decisions.touching import parts_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Optimizer, dealt_by, drawn_from
@@ -83,10 +84,14 @@ def _problems(context: Context) -> Iterator[Blocked]:
 def _of_no_module(context: Context, optimizer: Optimizer) -> Iterator[Blocked]:
     """Parameters whose gradients nothing would average."""
     call, module = optimizer.made.node, optimizer.made.module
-    given = call.args[0].value if isinstance(call, cst.Call) and call.args else None
-    alone = _free(context, given) if given is not None and optimizer.models else None
-    if alone is None and given is not None and optimizer.models and _holds_free(context, given):
-        alone = given
+    added = [
+        event.node for event in context.facts.of_kind(Kind.METHOD)
+        if event.name == torch_optim.ADDS_PARAMETERS and optimizer.obj in event.receiver.objs
+    ]  # fmt: skip
+    given = [one.args[0].value for one in (call, *added) if isinstance(one, cst.Call) and one.args]
+    given = given if optimizer.models else []
+    free = (_free(context, one) or (one if _holds_free(context, one) else None) for one in given)
+    alone = next((one for one in free if one is not None), None)
     if not optimizer.models and not optimizer.not_models and not doubts.may_train(context.facts, optimizer):
         yield Blocked(
             CODE, module, call,
@@ -214,13 +219,20 @@ def _is_made(event: Event) -> bool:
     return made or any(one is not None and one.derives_from(torch_nn.MODULE) for one in own)
 
 
+def _free_in_a_group(context: Context, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """`{"params": scale}`: a group may be of one."""
+    value = context.facts.value(node)
+    one = isinstance(node, cst.Name) and not value.objs and not value.open
+    return node if one else _free(context, node)
+
+
 def _free(context: Context, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """A parameter in a list given to an optimizer that is of no module."""
     if isinstance(node, cst.BinaryOperation):
         return _free(context, node.left) or _free(context, node.right)
     if isinstance(node, cst.Dict):
         groups = [one for one in node.elements if isinstance(one, cst.DictElement) and string(one.key) == "params"]
-        return next((free for one in groups if (free := _free(context, one.value)) is not None), None)
+        return next((free for one in groups if (free := _free_in_a_group(context, one.value)) is not None), None)
     if not isinstance(node, (cst.List, cst.Tuple)):
         return None
     for element in node.elements:
@@ -229,7 +241,7 @@ def _free(context: Context, node: cst.BaseExpression) -> cst.BaseExpression | No
             free = _free(context, element.value)
         else:
             known = any(isinstance(obj, (Parameters, Method, Mapping)) for obj in contained(value))
-            free = None if known else element.value
+            free = None if known or is_of_a_module(context.facts, element.value) else element.value
         if free is not None:
             return free
     return None
