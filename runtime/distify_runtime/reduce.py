@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import zlib
 from collections.abc import Iterator
@@ -37,10 +38,11 @@ def all_reduce_sum(*values: Any) -> Any:
     Takes Python and numpy numbers (whole ones are summed in int64, others in float64), tensors and numpy
     arrays of any shape, lists and tuples of numbers, and returns new ones of the same types: one value in, one out;
     several in, a tuple out. A rank that saw no sample may still hold the number it began with (`total = 0`) where
-    others hold a float or a tensor.
+    others hold a float or a tensor. None and texts stay what they are: what is no figure yet on any rank.
     Raises TypeError for other values and bool tensors, ValueError where the ranks' values do not match.
     """
     given, values = values, tuple(_leaves(values))
+    there, values = values, tuple(map(_number, values))
     forms = [_form(value) for value in values]
     if is_alone():
         return given[0] if len(given) == 1 else given
@@ -50,7 +52,7 @@ def all_reduce_sum(*values: Any) -> Any:
         tensors = [_to_tensor(value, form) for value, form in zip(values, forms, strict=True)]
         _all_reduce(tensors)
         sums = list(map(_like, values, forms, tensors))
-    found: tuple[Any, ...] = _rebuilt(given, iter(sums))
+    found: tuple[Any, ...] = _rebuilt(given, map(_unless_missing, there, sums))
     return found[0] if len(found) == 1 else found
 
 
@@ -61,6 +63,19 @@ def _leaves(value: Any) -> Iterator[Any]:
             yield from _leaves(one)
     else:
         yield value
+
+
+def _number(value: Any) -> Any:
+    """What takes the place of a figure that is not there: all ranks go on meeting, and none takes it for a number."""
+    return math.nan if _is_missing(value) else value
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _unless_missing(value: Any, found: Any) -> Any:
+    return value if _is_missing(value) else found
 
 
 def _rebuilt(value: Any, leaves: Iterator[Any]) -> Any:
@@ -80,13 +95,14 @@ def all_reduce_mean(*values: Any) -> Any:
     if is_alone():
         return values[0] if len(values) == 1 else values
     given, values = values, tuple(_leaves(values))
+    there, values = values, tuple(map(_number, values))
     if all(_is_single(value) for value in values):
         means = _means(values)
     else:
         totals = all_reduce_sum(*values)
         means = [total / world_size() for total in (totals if len(values) != 1 else [totals])]
     means = [_with_gradient(value, mean) for value, mean in zip(values, means, strict=True)]
-    found: tuple[Any, ...] = _rebuilt(given, iter(means))
+    found: tuple[Any, ...] = _rebuilt(given, map(_unless_missing, there, means))
     return found[0] if len(found) == 1 else found
 
 

@@ -87,14 +87,27 @@ def test_lists_of_numbers_stay_lists_and_each_number_what_it_is() -> None:
         assert found == (sums, [(0.1 + 1.1) / 2, 1e39], 3.0, 1.0 + rank, [0.5, 3], [0.1])
         assert type(found[0][3]) is Pair
     assert rt.all_reduce_mean([1, 2]) == [1, 2]
-    with pytest.raises(TypeError, match="not str"):
-        rt.all_reduce_sum(["x"])
+
+
+def _not_there_yet() -> tuple[Any, ...]:
+    number = float(rt.rank())
+    return (
+        rt.all_reduce_mean(None), rt.all_reduce_mean(number, None, "-"), rt.all_reduce_sum(number, None),
+        rt.all_reduce_sum([1, "x"]), rt.all_reduce_mean(torch.ones(2), None)[1],
+    )  # fmt: skip
+
+
+def test_what_is_no_figure_yet_stays_what_it_is() -> None:
+    """`best = None`, which is shown before there is one; the others beside it are put together."""
+    assert on_ranks(_not_there_yet) == [(None, (0.5, None, "-"), (1.0, None), [2, "x"], None)] * 2
+    assert rt.all_reduce_mean(None, 1.5) == (None, 1.5)
+    assert rt.all_reduce_sum(["x"]) == ["x"]
 
 
 def _errors() -> list[str]:
     messages = []
     mismatch = torch.zeros(2 + rt.rank())
-    for values in ((torch.tensor(True),), ("x",), (mismatch,), (1,) * (1 + rt.rank())):
+    for values in ((torch.tensor(True),), (b"x",), (mismatch,), (1,) * (1 + rt.rank())):
         with pytest.raises((TypeError, ValueError)) as error:
             rt.all_reduce_sum(*values)
         messages.append(str(error.value))
@@ -105,7 +118,7 @@ def test_what_cannot_be_summed_is_refused_on_every_rank() -> None:
     first, second = on_ranks(_errors)
     assert first == second
     assert "torch.bool" in first[0]
-    assert "not str" in first[1]
+    assert "not bytes" in first[1]
     assert "shape (2,)" in first[2]
     assert "shape (3,)" in first[2]
     assert "more values on one rank" in first[3]

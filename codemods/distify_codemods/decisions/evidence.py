@@ -34,6 +34,7 @@ from distify_codemods.decisions import (
     pools,
     put_together,
     seeded_samples,
+    steered,
     workers,
     written_data,
 )
@@ -77,6 +78,7 @@ def unknown_links(decisions: Decisions) -> list[Link]:
             *kept_by_models.links(decisions),
             *hooks.links(decisions),
             *own_gradients.links(decisions),
+            *steered.links(decisions),
             *handed_on.links(decisions),
             *orders.links(decisions),
         ]

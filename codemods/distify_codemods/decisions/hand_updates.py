@@ -76,11 +76,23 @@ def _is_module(obj: object) -> bool:
 
 def _is_trained(facts: Facts, event: Event) -> bool:
     """Whether it is seen to be a parameter or a gradient: `.grad`, `.data`, or what parameters() gave."""
-    return event.kind is Kind.STORE or any(
-        (isinstance(inner, cst.Attribute) and inner.attr.value in ("grad", "data"))
-        or any(isinstance(obj, Parameters) for obj in facts.value(inner).objs)
-        for inner in tree.inwards(event.receiver_node)
+    return (
+        event.kind is Kind.STORE
+        or _is_of_a_layer(facts, event.receiver_node)
+        or any(
+            (isinstance(inner, cst.Attribute) and inner.attr.value in ("grad", "data"))
+            or any(isinstance(obj, Parameters) for obj in facts.value(inner).objs)
+            for inner in tree.inwards(event.receiver_node)
+        )
     )
+
+
+def _is_of_a_layer(facts: Facts, node: cst.BaseExpression | None) -> bool:
+    """`model.bias`, of a layer of torch's."""
+    if not isinstance(node, cst.Attribute) or node.attr.value not in torch_nn.WEIGHTS:
+        return False
+    held = (core(obj) for obj in facts.value(node.value).objs)
+    return any(isinstance(one, External) and one.name.startswith(torch_nn.OWN) for one in held)
 
 
 # ---- what of it is a rank's own

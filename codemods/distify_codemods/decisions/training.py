@@ -7,9 +7,13 @@ from dataclasses import replace
 
 import libcst as cst
 
+from distify_codemods.allocation import Obj
+from distify_codemods.answers import answered_once
 from distify_codemods.decisions import alternatives, dealing, doubts, roles
 from distify_codemods.decisions.base import Blocked, Dealing, Decisions, LoaderDecision, Sharding
-from distify_codemods.facts import Facts, Loader
+from distify_codemods.events import Kind
+from distify_codemods.facts import Facts, Loader, loaders_iterated
+from distify_codemods.libraries import python
 
 WHY = "its batches reach a backward pass"
 
@@ -50,7 +54,16 @@ def by_call(facts: Facts) -> dict[cst.Call, list[Loader]]:
 
 
 def _is_used(facts: Facts, loader: Loader) -> bool:
-    return any(loader.obj in loop.loaders for loop in facts.loops)
+    """Whether its batches are taken: by a loop, a comprehension, or something of a library that is given it."""
+    return any(loader.obj in loop.loaders for loop in facts.loops) or loader.obj in _taken(facts)
+
+
+@answered_once
+def _taken(facts: Facts) -> set[Obj]:
+    over = [event.value for event in facts.of_kind(Kind.LOOP)]
+    calls = [event for event in facts.of_kind(Kind.CALL) if event.name not in python.ASK_HOW_MANY]
+    over += [value for event in calls if not event.name.startswith("local.") for value in event.arguments.all()]
+    return {one for value in over for one in loaders_iterated(value)}
 
 
 # ---- one line, two kinds of loaders

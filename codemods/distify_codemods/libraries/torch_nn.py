@@ -139,6 +139,11 @@ _WITHOUT_DRAWS = (
 )  # fmt: skip
 #: What reads the gradients of the parameters that it is given.
 READS_GRADIENTS = ("torch.nn.utils.clip_grad", "torch.nn.utils.get_total_norm")
+#: What a layer of torch's has for parameters.
+WEIGHTS = ("weight", "bias")
+CLIPS = "torch.nn.utils.clip_grad"
+#: Of a parameter or a module: whether it is trained.
+FREEZES = "requires_grad_"
 #: Methods that move or cast a module in place, mostly away from where it trains.
 MOVING = frozenset("cpu half double bfloat16".split())
 

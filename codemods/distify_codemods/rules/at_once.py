@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Ref
+from distify_codemods.allocation import Const, Ref
 from distify_codemods.decisions.base import Averaging, Deferral, Putting
 from distify_codemods.libraries import guarded
 from distify_codemods.objects import Class, Function, Local
@@ -37,12 +37,19 @@ def average(
     for together in _together(context, figures):
         editable = [one for one in together if context.editable(one.module, one.node, what)]
         met = [one for one in editable if one.how in _MET]
+        if any(one.how is Putting.SUM for one in met):  # a mean is divided there, if it is one
+            met = [one for one in met if one.how is Putting.SUM or _is_a_number(context, one)]
         if len(met) > 1:
             _at_once(context, met)
         for one in editable:
             if one not in met or len(met) == 1:
                 each(context, one)
         yield from editable
+
+
+def _is_a_number(context: Context, one: Averaging) -> bool:
+    value = context.facts.value(one.node)
+    return not value.may_be_none and not any(isinstance(obj, Const) for obj in value.objs)
 
 
 def _each(context: Context, one: Averaging) -> None:
