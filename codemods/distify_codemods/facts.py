@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
@@ -240,15 +240,24 @@ def _answered(loops: list[BatchLoop], settled: Settled) -> list[BatchLoop]:
 class _Forwards:
     """The calls of models and other modules, looked up once."""
 
-    events: list[Event]
     by_node: dict[object, Event]
-    called: set[Obj]
+    called: dict[Obj, list[Event]]  # by what is called
+    stored: dict[Obj, list[Event]]  # by what an attribute is given
 
 
 def _forwards(run: Run) -> _Forwards:
     events = run.by_kind(Kind.FORWARD)
-    called = {core(obj) for event in events for obj in event.receiver.objs}
-    return _Forwards(events, {event.node: event for event in events}, called)
+    called = _by_obj((event, event.receiver) for event in events)
+    stored = _by_obj((event, event.value) for event in run.by_kind(Kind.STORE))
+    return _Forwards({event.node: event for event in events}, called, stored)
+
+
+def _by_obj(of: Iterable[tuple[Event, Value]]) -> dict[Obj, list[Event]]:
+    found: dict[Obj, list[Event]] = {}
+    for event, value in of:
+        for obj in dict.fromkeys(map(core, value.objs)):
+            found.setdefault(obj, []).append(event)
+    return found
 
 
 def _optimizers(run: Run, settled: Settled) -> list[Optimizer]:
@@ -263,7 +272,7 @@ def _optimizers(run: Run, settled: Settled) -> list[Optimizer]:
         given = _parts_given(event, made, added.get(made, []), forwards)
         named = [obj for obj in given_to(event.arguments) if obj in settled.models] if settled.models else []
         if _is_torchs(event, made) or ((given or named) and made in stepped and isinstance(made, External)):
-            wholes = [_wholes(run, core(part), forwards) for part in given]
+            wholes = [_wholes(core(part), forwards) for part in given]
             found[made] = _optimizer(event, made, wholes, named, settled)
     return list(found.values())
 
@@ -304,7 +313,7 @@ def _by_hand(run: Run, optimizers: tuple[Optimizer, ...], settled: Settled) -> d
     read = {part: event for part, event in updated_by_hand(run).items() if part not in known}
     forwards = _forwards(run)
     for part, event in read.items():
-        model = _wholes(run, core(part), forwards)[0]
+        model = _wholes(core(part), forwards)[0]
         if model not in settled.not_models and all(model not in one.models for one in optimizers):
             found.setdefault(model, event)
     return found
@@ -348,25 +357,23 @@ def given_to(given: Arguments, depth: int = 3) -> Iterator[Obj]:
                 yield from given_to(inner.arguments, depth - 1)
 
 
-def _wholes(run: Run, part: Obj, forwards: _Forwards) -> tuple[Obj, ...]:
+def _wholes(part: Obj, forwards: _Forwards) -> tuple[Obj, ...]:
     """The models that a trained module is a part of: those that are called with it, or that it was put into."""
     if isinstance(part, External) and part.whole is not None and not _only_itself_called(part, forwards):
-        return _wholes(run, part.whole, forwards)
+        return _wholes(part.whole, forwards)
     owners: list[Obj] = []
-    for event in forwards.events if part in forwards.called else ():
-        if any(core(obj) is part for obj in event.receiver.objs):
-            calls = [forwards.by_node[step] for step in event.here.frame.context if step in forwards.by_node]
-            around = _around(calls, part)
-            if around == [part]:
-                return (part,)
-            owners += around if event.grad else []
+    for event in forwards.called.get(part, ()):
+        calls = [forwards.by_node[step] for step in event.here.frame.context if step in forwards.by_node]
+        around = _around(calls, part)
+        if around == [part]:
+            return (part,)
+        owners += around if event.grad else []
     if owners:
         return tuple(dict.fromkeys(owners))
-    for event in run.by_kind(Kind.STORE):
-        if any(core(obj) is part for obj in event.value.objs):
-            holders = [core(obj) for obj in event.receiver.objs if isinstance(core(obj), External)]
-            if holders:
-                return (holders[0],)
+    for event in forwards.stored.get(part, ()):
+        holders = [core(obj) for obj in event.receiver.objs if isinstance(core(obj), External)]
+        if holders:
+            return (holders[0],)
     return (part,)
 
 

@@ -122,11 +122,8 @@ def worded(values: Iterable[Value]) -> Ordered[Obj | str]:
     """What a text depends on, of which these are put together; also whether figures of a batch are."""
     values = list(values)
     texts = sources_of(values) | gpu_texts(values)
-    return (
-        texts | Ordered[Obj | str]([WORDED])
-        if any(one.scale is not Scale.CONST and one.sources for one in values)
-        else texts
-    )
+    figures = any(one.scale not in (Scale.CONST, Scale.REDUCED) and one.sources for one in values)
+    return texts | Ordered[Obj | str]([WORDED]) if figures else texts
 
 
 def gpu_texts(values: Iterable[Value]) -> Ordered[Obj | str]:

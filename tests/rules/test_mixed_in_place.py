@@ -37,7 +37,7 @@ OF_EACH = [
     "x.masked_fill_(x > 1, 0)",
     "z = torch.zeros_like(x)\nz[:, 1] = x[:, 0]\nx = x + z",
     "z = torch.zeros(len(x), 4)\nfor i, n in enumerate(y[:, 0].long().tolist()):\n    z[i, :n] = 1\nx = x * z",
-    "shown = x.clone()\nshown.sub_(shown.mean(0))\nprint(shown)",
+    "shown = x.clone()\nshown.sub_(shown.mean(0))\nstr(shown)",
     "mask = torch.zeros(len(x), 4).scatter_(1, y.long(), 1.0)\nx = x * mask",
 ]
 

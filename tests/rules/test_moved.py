@@ -39,7 +39,7 @@ def test_what_is_moved_between_steps_is_not_wrapped(moved: str) -> None:
         "model.to(device)",
         "model.cuda()",
         "torch.save({name: one.cpu() for name, one in model.state_dict().items()}, 'm.pt')",
-        "print(model(x).cpu(), loss.cpu())",
+        "str(model(x).cpu()), loss.cpu()",
         "shown = x.to('cpu')",
         "copied = copy.deepcopy(model).cpu()",
     ],

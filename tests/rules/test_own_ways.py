@@ -72,7 +72,7 @@ def test_all_ranks_take_the_same_way_by_a_mean(lines: str, after: str) -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        "total += len(x)\nif total > 0: print(loss.item())\n",
+        "total += len(x)\nif total > 0: print('some')\n",
         "if x.dim() == 2: seen += 1\n",
         "if epoch % 2 == 0: print(loss.item())\n",
         "if right.all(): extra = 1\n",

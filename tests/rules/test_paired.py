@@ -99,7 +99,7 @@ SAFE = [
         "p = torch.zeros(len(x), 4)\np[torch.arange(len(x)), y.long()[:, 0]] = 1",
         "nn.functional.mse_loss(model(x + p), y)",
     ),
-    ("for i, row in enumerate(x):\n    print(i, table[i], row)", LOSS),
+    ("for i, row in enumerate(x):\n    str((i, table[i], row))", LOSS),
     ("for i, length in enumerate(y[:, 0].long().tolist()):\n    x[i, length:] = 0", LOSS),
     ("for i in range(len(x)):\n    x[i] = x[i] * y[i]", LOSS),
     ("x[:, 0] = 0", LOSS),

@@ -89,7 +89,7 @@ def test_parts_of_a_tuple(lines: str, body: str) -> None:
         ("loss = F.mse_loss(model(x).max(1)[0], y[:, 0])", "model = nn.Linear(4, 2)\n"),
         ("loss = F.mse_loss(model(x)[:, 0], y[:, 0])", "model = nn.Linear(4, 2)\n"),
         ("loss = F.mse_loss(model(x)[0].mean(1), y)", 'model = BertModel.from_pretrained("bert-base-uncased")\n'),
-        ("loss = F.mse_loss(model(x), y)\nprint(model(x)[0])", "model = nn.Linear(4, 1)\n"),
+        ("loss = F.mse_loss(model(x), y)\nstr(model(x)[0])", "model = nn.Linear(4, 1)\n"),
     ],
 )
 def test_what_is_seen_to_be_a_tuple_or_does_not_matter(lines: str, model: str) -> None:

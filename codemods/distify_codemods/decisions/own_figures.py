@@ -166,13 +166,17 @@ def of(decisions: Decisions) -> OwnFigures:
 def links(decisions: Decisions) -> Iterator[Link]:
     """What is kept, logged or counted of each batch and cannot be put together over the ranks."""
     kept = [(one.module, _statement(one.module, one.node)) for one in decisions.left if one.stays]
-    for module, node in dict.fromkeys([*kept, *_written(decisions, [node for _, node in kept])]):
+    kept = list(dict.fromkeys([*kept, *_written(decisions, [node for _, node in kept])]))
+    for module, node in kept:
         yield Link(
             module, node,
             f"`{brief(node)}` keeps or shows what is made of a batch, which would be that of rank 0's samples",
             "means, and what names of the training loop add up, can be put together over the ranks",
         )  # fmt: skip
-    for event, figures in alone(decisions, shown_lines(decisions.facts)).items():
+    lines = [] if kept else shown_lines(decisions.facts)  # what is kept may be what is shown
+    for event, figures in alone(decisions, lines).items():
+        if places_of(decisions.facts).of(event.module, event.node) is Place.MODEL:
+            continue  # a forward pass has a part of a batch either way
         yield Link(
             event.module, event.node,
             f"`{brief(figures[0])}` is shown, and would be that of rank 0's samples",

@@ -132,8 +132,8 @@ class _Line:
                 and holds_own(self.facts, self.facts.value(node))
             ):
                 self.others.append(node)
-        elif form_tests.asks_form(self.facts, node):
-            return  # a share has it in common with its batch
+        elif self.facts.value(node).scale is Scale.REDUCED or form_tests.asks_form(self.facts, node):
+            return  # of all ranks; or a share has it in common with its batch
         elif self._is_mean(node):
             self.means.append(node)
         elif isinstance(node, cst.BaseComp) and (held := self._entries(node, made)):
@@ -146,7 +146,9 @@ class _Line:
             self.others += parts if means else ()
         elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _OF_NUMBERS):
             self._look_at_both(node, made, means)
-        elif self._made(node, made) or any(self._is_figure(one) for part in _parts(node) for one in tree.walk(part)):
+        elif self._made(node, made) or any(
+            self._is_figure(one) or self._made(one, made) for part in _parts(node) for one in tree.walk(part)
+        ):
             self._look_inside(node, made, means)
         elif self.facts.value(node).scale is not Scale.CONST or WORDED in self.facts.value(node).sources:
             self.others.append(node)

@@ -35,7 +35,7 @@ from distify_codemods.interpreter import (
 from distify_codemods.interpreter.frames import CALLED, Frame, merge
 from distify_codemods.interpreter.other_names import Place
 from distify_codemods.interpreter.trial import NOTHING_TRIED, SPARING, Trial
-from distify_codemods.libraries import torch_data
+from distify_codemods.libraries import python, torch_data
 from distify_codemods.objects import Arguments, Class, Function
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.program import Module, Program
@@ -73,6 +73,7 @@ class Machine:
         for place, hook in (*trial.hooks, *(gathering.hooks if gathering else ())):
             self.hooks.setdefault(place, []).append(hook)
         self.events: list[Event] = []
+        self.declaring: list[Event] = []  # those by which options are declared, or given defaults
         self.draws: list[Event] = []  # those of them that take a batch
         self.values: Table[cst.CSTNode, Value] = Table()
         self.objects: dict[tuple[object, ...], Any] = {}  # `Obj`s, by kind and place
@@ -165,12 +166,14 @@ class Machine:
             event.names = dict(self.frame.env)
         self.seen[key] = event
         self.events.append(event)
+        if kind is Kind.METHOD and event.name in python.OF_OPTIONS:
+            self.declaring.append(event)
         if kind is Kind.DRAW:
             self.draws.append(event)
             self.count("draws")
         if event.name == "break" and kind is Kind.LEAVE:
             self.count("breaks")
-        self._happened(event)
+        self._happened(event, event.receiver, event.value)
         return event
 
     def _joined(
@@ -190,14 +193,15 @@ class Machine:
             merge(known.names, self.frame.env)
         if arguments is not None:
             known.arguments = known.arguments.joined(arguments)
-        self._happened(known)
+        self._happened(known, receiver, value)
 
     def count(self, what: str) -> None:
         self.happened.grow(what, dict.__getitem__(self.happened, what) + 1)
 
-    def _happened(self, event: Event) -> None:
+    def _happened(self, event: Event, receiver: Value, value: Value) -> None:
+        """receiver, value: of this time."""
         if event.kind not in summaries.TRACELESS:
-            self.traces.update(summaries.traces_of(self, event))
+            self.traces.update(summaries.traces_of(self, event, receiver, value))
         if self.watched is not None:
             self.watched.append(event)
 

@@ -78,6 +78,8 @@ RETURN_THEMSELVES = (
     "to cuda cpu float half double bfloat16 train eval apply requires_grad_ share_memory type to_empty".split()
 )
 #: Numbers that an operation in place makes others of: `correct.mul_(100 / len(batch))`.
+#: By so many methods in a row a thing may have come about for its name to tell all of them.
+_LONGEST_WAY = 2
 _OF_A_BATCH = frozenset({Scale.SUM, Scale.COUNT, Scale.INVERSE, Scale.MEAN, Scale.WEIGHTED})
 #: Methods that only modules have: who is asked for them is one.
 _OF_MODULES = frozenset("parameters named_parameters state_dict load_state_dict train eval modules children".split())
@@ -215,7 +217,7 @@ def _of_an_object(
         return Value(scale=returned.scale, sources=returned.sources)
     if node in machine.through.get(inner, ()):  # once more around a loop: nothing else than before
         return library.made_of(inner, arguments)
-    value = library.external(machine, f"{_type_name(inner)}.{name}", arguments, node)
+    value = library.external(machine, _name_of_result(machine, inner, name), arguments, node)
     for made in value.objs:
         if isinstance(made, External):
             made.receiver = receiver if made.receiver is None else join(made.receiver, receiver)
@@ -320,6 +322,14 @@ def _own_method(machine: Machine, wrapped: Obj, name: str) -> Bound | None:
         return None
     found = machine.attribute(inner, name).single()
     return found if isinstance(found, Bound) else None
+
+
+def _name_of_result(machine: Machine, inner: Obj, method: str) -> str:
+    """Of a long way only its beginning and its end are told: tables that are worked on in turns come by all ways."""
+    by = _type_name(inner)
+    if len(machine.through.get(inner, ())) >= _LONGEST_WAY:
+        by = by.rpartition(".")[0]
+    return f"{by}.{method}"
 
 
 def _type_name(obj: Obj) -> str:

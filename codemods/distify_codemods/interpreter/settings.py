@@ -50,8 +50,8 @@ def may_be_declared(machine: Machine, parsed: External, name: str) -> bool:
     """Whether `--name` is an option, or something of which the name is not known may be."""
     if parsed.arguments is not None and parsed.arguments.get("namespace", 1) is not None:
         return True
-    names = [option_of(event) for event in machine.events if _declares(event)]
-    more = [one.arguments for one in machine.events if one.kind is Kind.METHOD and one.name == python.SETS_DEFAULTS]
+    names = [option_of(event) for event in machine.declaring if _declares(event)]
+    more = [one.arguments for one in machine.declaring if one.name == python.SETS_DEFAULTS]
     given = any(one.double_star is not None or name in one.keywords for one in more)
     return given or not names or name in names or "" in names
 

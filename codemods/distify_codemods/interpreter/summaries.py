@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from distify_codemods.allocation import AT_THE_TOP, CallChain, Const, Obj
 from distify_codemods.events import Event, Kind
 from distify_codemods.inside import contained
@@ -92,33 +94,33 @@ def _alike(things: Ordered[Obj] | Ordered[Obj | str]) -> frozenset[object]:
 TRACELESS = frozenset({Kind.ATTRIBUTE, Kind.TEST, Kind.ASSERT, Kind.OWN})
 
 
-def _makes_something(event: Event) -> bool:
+def _makes_something(node: cst.CSTNode, value: Value) -> bool:
     """A loader, a layer, an optimizer: made twice, it is two."""
-    return any(isinstance(obj, External) and obj.site is event.node for obj in event.value.objs)
+    return any(isinstance(obj, External) and obj.site is node for obj in value.objs)
 
 
 _READING = frozenset("get items keys values copy".split())
 
 
-def traces_of(machine: Machine, event: Event) -> list[CallChain]:
+def traces_of(machine: Machine, event: Event, receiver: Value, value: Value) -> list[CallChain]:
     """Where the things were made that the event changes or uses; empty where no call is told from another by it.
 
     A call whose traces are all of things that were made in it may be summed up by its value the next time it is made
     alike. What outlives every call was made at the top. Who reads a file finds another in it once that is written anew.
     """
     if event.kind is Kind.CALL:
-        pure = machine.inside_models > 0 or (event.name.startswith(effects.PURE) and not _makes_something(event))
-        pure = pure and not _touches_files(event.name)
-        own = event.name.startswith("local.") and not all(map(machine.temporary.__contains__, event.value.objs))
+        plain = event.name.startswith(effects.PURE) and not _makes_something(event.node, value)
+        pure = (machine.inside_models > 0 or plain) and not _touches_files(event.name)
+        own = event.name.startswith("local.") and not all(map(machine.temporary.__contains__, value.objs))
         return [] if pure and not own else [AT_THE_TOP]
     if event.kind is Kind.FORWARD:
-        used = any(isinstance(obj, Wrapped) or obj in machine.optimized for obj in event.receiver.objs)
+        used = any(isinstance(obj, Wrapped) or obj in machine.optimized for obj in receiver.objs)
         return [AT_THE_TOP] if used else []
     if event.kind in (Kind.METHOD, Kind.STORE):
-        lasting = (obj for obj in event.receiver.objs if obj not in machine.temporary)
+        lasting = (obj for obj in receiver.objs if obj not in machine.temporary)
         return [obj.context for obj in lasting if _is_touched(event, obj)]
     if event.kind is Kind.LOOP:
-        return [AT_THE_TOP] if _over_batches(event) else []
+        return [AT_THE_TOP] if _over_batches(value) else []
     left = event.kind is Kind.LEAVE and event.name in ("return", "break", "continue")
     return [] if left else [AT_THE_TOP]
 
@@ -144,8 +146,8 @@ def outside(traces: set[CallChain], context: CallChain) -> set[CallChain]:
     return {one for one in traces if one[:depth] != context}
 
 
-def _over_batches(event: Event) -> bool:
-    return any(isinstance(obj, External) and obj.name in torch_data.LOADERS for obj in contained(event.value))
+def _over_batches(value: Value) -> bool:
+    return any(isinstance(obj, External) and obj.name in torch_data.LOADERS for obj in contained(value))
 
 
 # ---- helpers of a large program
@@ -230,7 +232,7 @@ def _only_computes(event: Event, context: CallChain, receiver: Obj | None) -> bo
     if event.kind in _INSIDE:
         return True
     if event.kind is Kind.LOOP:
-        return not _over_batches(event)
+        return not _over_batches(event.value)
     if event.kind is Kind.CALL:
         numbers = event.name == "?" or event.name.startswith((*_OF_NUMBERS, *python.EXITS, "local."))
         impure = _touches_files(event.name) or event.name.startswith(torch_nn.OF_TRAINING)

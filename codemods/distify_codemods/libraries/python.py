@@ -92,6 +92,7 @@ TAKING_OUT = frozenset("pop popitem popleft remove clear discard".split())
 ALL_ENTRIES = ("items", "values")
 #: argparse's methods that declare an option, and that read the command line.
 DECLARES, SETS_DEFAULTS, PARSES_ARGUMENTS = "add_argument", "set_defaults", ("parse_args", "parse_known_args")
+OF_OPTIONS = frozenset({DECLARES, SETS_DEFAULTS})
 PARSED_IN_PAIRS = "_get_kwargs"  # a method of what was parsed
 READS_ATTRIBUTE, SETS_ATTRIBUTE = "builtins.getattr", "builtins.setattr"
 SETTERS = frozenset({"setattr", "__setattr__"})  # as they are called

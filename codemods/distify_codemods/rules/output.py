@@ -179,6 +179,8 @@ def _only_talks(event: Event) -> bool:
 
 def _training_figures(context: Context) -> None:
     """What of the training loop stays rank 0's where it is printed. Before that, all ranks load whole batches."""
+    if context.shares_forwards:
+        return
     left = alone(context.decisions, [*shown_lines(context.facts), *log_records(context.facts)])
     shown = list(left)
     for event in shown[:1]:
