@@ -10,6 +10,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import CallChain, Obj
 from distify_codemods.answers import answered_once
 from distify_codemods.decisions.handed_on import handed_on
+from distify_codemods.decisions.names import bound_by
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
 from distify_codemods.inside import core, root
@@ -171,7 +172,14 @@ def _ends_training(facts: Facts, event: Event) -> bool:
     if event.name == "return":
         return event.here.frame.node in places.functions or places.steps.get(event.here.frame, -1) > event.number
     loops = [here.node for here in event.here.up() if isinstance(here.node, (cst.For, cst.While)) and here.arm]
-    return bool(loops) and loops[0] in places.around
+    return bool(loops) and (loops[0] in places.around or (event.name == "break" and _leaves_a_name(event, loops[0])))
+
+
+def _leaves_a_name(event: Event, loop: cst.For | cst.While) -> bool:
+    """`for t in (1, 2, 4): if loss / t < 1: break`, where `t` is read behind the loop."""
+    flow, inside = event.module.flow(loop), set(tree.walk(loop))
+    names = bound_by(loop.body) | set(tree.target_names(loop.target) if isinstance(loop, cst.For) else ())
+    return any(node not in inside for name in names for node in flow.reads_after(loop, name))
 
 
 class _Places(NamedTuple):

@@ -23,7 +23,7 @@ from distify_codemods.interpreter import Reducing
 from distify_codemods.libraries.torch_losses import takes_reduction
 from distify_codemods.libraries.torch_tensors import MEAN
 from distify_codemods.objects import External
-from distify_codemods.origins import Lost
+from distify_codemods.origins import Lost, Verdict
 from distify_codemods.scale import LOST, PER_SAMPLE, Scale
 from distify_codemods.values import Value
 
@@ -79,6 +79,16 @@ def _sought(facts: Facts, event: Event) -> Iterator[tuple[cst.CSTNode, LossReduc
                 yield node, LossReduction(source.module, node, form)
 
 
+def _compared(facts: Facts, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Of a verdict, `loss > 1`, what it is about: of verdicts there is no mean."""
+    if not any(isinstance(obj, Verdict) for obj in facts.value(node).objs):
+        return [node]
+    if isinstance(node, cst.Comparison):
+        sides = (node.left, *(one.comparator for one in node.comparisons))
+        return [part for side in sides for part in _compared(facts, side)]
+    return []
+
+
 def _operands(facts: Facts, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, LossForm]]:
     """What of an operation has a sum or a mean over all ranks."""
     if isinstance(node, cst.Call):
@@ -100,6 +110,7 @@ def _operands(facts: Facts, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, Lo
             yield node, LossForm.SUM
     else:
         return
+    operands = [part for one in operands for part in _compared(facts, one)]
     additive = additive and not any(facts.value(operand).scale in PER_SAMPLE for operand in operands)
     for operand in operands:
         scale = facts.value(operand).scale

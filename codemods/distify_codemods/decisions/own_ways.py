@@ -16,6 +16,7 @@ from distify_codemods.decisions import form_tests
 from distify_codemods.decisions.differing import Guarded, guarded, matters
 from distify_codemods.decisions.log_records import shown_lines
 from distify_codemods.decisions.places import Place, places_of
+from distify_codemods.decisions.put_into import takings
 from distify_codemods.decisions.sinks import Kind as Sinks
 from distify_codemods.decisions.sinks import sinks
 from distify_codemods.events import Event
@@ -27,7 +28,7 @@ from distify_codemods.values import NOTHING
 
 _BRANCHES = (cst.If, cst.Match)
 #: What is kept where it is put, and no argument or result of a function.
-_KEPT = (Sinks.ADDED, Sinks.COUNTED, Sinks.LOGGED)
+_KEPT = (Sinks.ADDED, Sinks.COUNTED, Sinks.LOGGED, Sinks.CARRIED)
 
 
 def decides(facts: Facts, test: Event) -> bool:
@@ -64,8 +65,9 @@ def _seen(facts: Facts) -> _Seen:
     kept = [sink for sink in sinks(facts) if sink.kind is Sinks.STORED or (sink.kind in _KEPT and not sink.fresh)]
     kept = [one for one in kept if places_of(facts).of(one.module, one.node) is not Place.MODEL]
     kept = [one for one in kept if not _is_into_a_batch(facts, one.node)]
+    places = [*((one.module, one.node) for one in kept), *takings(facts)]
     keeping: set[cst.CSTNode] = {
-        around for sink in kept for around in sink.module.enclosing(sink.node) if isinstance(around, _BRANCHES)
+        around for module, node in places for around in module.enclosing(node) if isinstance(around, _BRANCHES)
     }
     seen = [*((event.module, event.node) for event in lines), *((one.module, one.value) for one in kept)]
     chosen = {site for _, node in seen for site in _choices(facts, node)}

@@ -12,6 +12,7 @@ from distify_codemods.answers import answered_once
 from distify_codemods.facts import Facts
 from distify_codemods.libraries import python, settings
 from distify_codemods.objects import External, Instance, Mapping, Sequence
+from distify_codemods.program import Module
 from distify_codemods.scale import Scale
 
 
@@ -41,12 +42,19 @@ def is_record(obj: Obj) -> bool:
 @answered_once
 def taken_out_of(facts: Facts) -> set[Obj]:
     """What something is taken out of again: `del figures["loss"]`, `figures.pop("loss")`."""
-    found: set[Obj] = set()
-    for module in facts.run.frames:
-        for node in module.parents:
-            for holder in _emptied(node):
-                found |= {obj for obj in facts.value(holder).objs if isinstance(obj, (Mapping, Sequence))}
-    return found
+    return {obj for _, node in takings(facts) for holder in _emptied(node) for obj in _tables(facts, holder)}
+
+
+def takings(facts: Facts) -> list[tuple[Module, cst.CSTNode]]:
+    """Where that is done."""
+    return [
+        (module, node) for module in facts.run.frames for node in module.parents
+        if any(_tables(facts, holder) for holder in _emptied(node))
+    ]  # fmt: skip
+
+
+def _tables(facts: Facts, holder: cst.BaseExpression) -> list[Obj]:
+    return [obj for obj in facts.value(holder).objs if isinstance(obj, (Mapping, Sequence))]
 
 
 @answered_once

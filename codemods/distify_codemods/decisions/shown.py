@@ -124,7 +124,9 @@ class _Line:
         `means`: counts are put together elsewhere."""
         if node in self.done:
             return  # whatever it is made of
-        if not isinstance(node, cst.BaseExpression) or node is self.node or not self._differs(node):
+        if isinstance(node, cst.FormattedStringExpression) and node.equal and self._differs(node.expression):
+            self.others.append(node.expression)  # `{loss=}`: put together, it would have another name
+        elif not isinstance(node, cst.BaseExpression) or node is self.node or not self._differs(node):
             self._look_inside(node, made, means)
             if (
                 isinstance(node, _WHOLE)

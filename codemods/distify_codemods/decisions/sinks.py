@@ -54,7 +54,7 @@ class Sink:
         return not self.fresh and (place is not Place.ELSEWHERE or self.kind is Kind.LOGGED)
 
 
-_FILES = frozenset([*effects.HANDLES, *effects.KEEPS])
+_FILES = frozenset([*effects.HANDLES, *effects.KEEPS, *effects.IN_MEMORY])
 _LOGGERS = ("logging.", "loguru.")
 
 

@@ -18,7 +18,7 @@ from distify_codemods.naming import brief
 from distify_codemods.objects import Bound, External, Function, Instance, Mapping, Parameters, Sequence
 from distify_codemods.origins import Verdict
 from distify_codemods.program import Module
-from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.scale import FIGURES, PER_SAMPLE, Scale
 from distify_codemods.values import Value
 
 _OF_ENTRIES = PER_SAMPLE | {Scale.SLOPES, Scale.REDUCED}
@@ -87,5 +87,5 @@ def _chooses(facts: Facts, node: cst.Subscript) -> bool:
         return False
     key = node.slice[0].slice.value
     chosen = facts.value(node).objs
-    courses = bool(chosen) and all(isinstance(obj, _COURSES) for obj in chosen) and len(chosen) > 1
-    return courses and _is_own(facts, facts.value(key))
+    courses = len(chosen) > 1 and all(isinstance(obj, _COURSES) for obj in chosen)
+    return (courses or facts.value(node).scale in FIGURES) and _is_own(facts, facts.value(key))

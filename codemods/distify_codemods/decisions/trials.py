@@ -42,7 +42,7 @@ def agreed(facts: Facts, wraps: tuple[Wrap, ...]) -> tuple[Facts, tuple[Averagin
     """The facts once figures that are kept or decided upon are put together; what depends on them is alike, too."""
     denied: set[cst.CSTNode] = set()
     again: set[cst.CSTNode] = set()
-    never: dict[cst.CSTNode, Left] = {}  # what cannot be taken apart into what is of all ranks and what is not
+    never: dict[cst.CSTNode, Left] = {}  # where not all ranks come; what cannot be taken apart into what is of all
     while True:
         after, found, left = _agreed(facts, wraps, denied)
         while mixed := [one for one in _mixed(after, found) if one.node not in never]:
@@ -54,7 +54,9 @@ def agreed(facts: Facts, wraps: tuple[Wrap, ...]) -> tuple[Facts, tuple[Averagin
             rest = [one for one in found if _statement(one) not in statements]
             after, found, left = _agreed(facts, wraps, denied, rest)
         after, found = _each_once(facts, after, wraps, found)
-        wrong = [*figures.not_reached_by_all(after, found), *_read_back(facts, found)]
+        missed = figures.not_reached_by_all(after, found)
+        never.update((one.node, Left(one.module, one.node, stays=True)) for one in found if one.node in missed)
+        wrong = [*missed, *_read_back(facts, found)]
         if not wrong:
             return after, found, (*left, *never.values())
         denied.update(wrong)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -105,13 +106,20 @@ def _gpus(name: str, given: list[Value]) -> Value | None:
     return NOTHING if name == "max" and any(limit not in (0, 1) for limit in limits) else Value(counts)
 
 
+#: Python's own, which say one thing of all that they are given.
+_OF_ALL_ENTRIES = ("any", "all")
+
+
 def _other(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     if name in ("isinstance", "hasattr", "callable", "id", "hash", "format", "input"):
         return Value(sources=arguments.sources)
     machine.call_back(arguments, node)
     made = machine.made(External, node, f"builtins.{name}", name=f"builtins.{name}")
     made.arguments = arguments
-    return join(*arguments.all()).of(made.alone)
+    value = join(*arguments.all())
+    if name in _OF_ALL_ENTRIES and value.scale in PER_SAMPLE:
+        value = replace(value, scale=Scale.COUPLED)
+    return value.of(made.alone)
 
 
 def dictionary(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -11,12 +11,23 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import cuts, files, forms, holding, iteration, pairing, pooling, turns, ways
+from distify_codemods.interpreter import (
+    cuts,
+    files,
+    forms,
+    holding,
+    iteration,
+    operators,
+    pairing,
+    pooling,
+    turns,
+    ways,
+)
 from distify_codemods.libraries import python
 from distify_codemods.objects import External, Mapping, Sequence
 from distify_codemods.one_value import gives_one_number
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import Counter
+from distify_codemods.origins import Choice, Counter
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, join
 
@@ -36,7 +47,10 @@ def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
     else:
         old = obj.items if obj.items is not None and len(obj.items) == len(items) else items
         obj.items = tuple(join(one, other) for one, other in zip(old, items, strict=True))
-    return join(*items).of(obj.alone)
+    value = join(*items)
+    if starred and isinstance(node, cst.Set) and value.scale in PER_SAMPLE:
+        value = replace(value, scale=Scale.COUPLED)  # `{*labels}`: what is there once for all samples
+    return value.of(obj.alone)
 
 
 def dictionary(machine: Machine, node: cst.Dict) -> Value:
@@ -121,14 +135,15 @@ def _comp_result(
     made.per_sample = over is not None and cuts.goes_through_samples(machine, node, over)
     made.of_each = made.of_each or of_each
     made.deals |= dealt & whole.sources
-    if made.deals:
+    picked = _picked(machine, node.for_in)
+    if made.deals or any(isinstance(one, Choice) for one in picked):
         _say_tests(machine, node.for_in)
-    value = Value(made.alone, whole.scale, whole.sources | _picked(machine, node.for_in))
+    value = Value(made.alone, whole.scale, whole.sources | picked)
     return value if known else forms.comprehended(machine, node.for_in, value)
 
 
 def _say_tests(machine: Machine, node: cst.CompFor) -> None:
-    """What says which batches are handed on."""
+    """What says which batches are handed on, or which figures are taken."""
     for clause in _nested(node):
         for one in clause.ifs:
             machine.event(Kind.TEST, one, value=machine.values.get(one.test, NOTHING))
@@ -221,7 +236,8 @@ def _picked(machine: Machine, node: cst.CompFor) -> Ordered[Obj | str]:
     tests = [machine.values.get(one.test, NOTHING) for one in node.ifs]
     said = (files.of_the_disk(one) for one in (machine.values.get(node.iter, NOTHING), *tests))
     left_out = (source for one in tests for source in one.sources if pooling.is_of_a_batch(source))
-    found = Ordered[Obj | str](left_out).union(*said)
+    chosen = [operators.choice(machine, one, value) for one, value in zip(node.ifs, tests, strict=True)]
+    found = Ordered[Obj | str](left_out).union(*said, *chosen)
     return found | _picked(machine, node.inner_for_in) if node.inner_for_in is not None else found
 
 

@@ -6,6 +6,7 @@ Whether a loop has anything new at its head, and whether a call may do something
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -211,9 +212,9 @@ def _dims_of(items: list[Value]) -> int:
 def double_starred(arguments: Arguments) -> Value | None:
     """What `**batch` may give a parameter, of whose name it is not seen whether it is there."""
     more = arguments.double_star
-    if more is None or any(isinstance(obj, Mapping) for obj in more.objs):
-        return arguments.unseen
-    return any_item(more)
+    seen = more is None or any(isinstance(obj, Mapping) for obj in more.objs)
+    value = arguments.unseen if seen or more is None else any_item(more)
+    return replace(value, open=True) if value is not None and not value.objs else value
 
 
 def mapped(

@@ -14,7 +14,7 @@ from distify_codemods.interpreter import holding, iteration, pairing
 from distify_codemods.libraries import in_place, python
 from distify_codemods.objects import Arguments, Parameters, Passing, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.scale import Scale
+from distify_codemods.scale import FIGURES, Scale
 from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
@@ -83,9 +83,10 @@ def _listed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 
 def _related(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
-    """`sorted(over)`, `set(over)`: of the samples of a batch, what is where, or there at all, depends on all."""
+    """`sorted(over)`, `set(over)`: of the samples of a batch, or of figures of several, what is where, or there at all,
+    depends on all."""
     value, given = _listed(machine, arguments, node), arguments.first
-    if not pairing.gives_samples(given):
+    if not pairing.gives_samples(given) and holding.any_item(given).scale not in FIGURES:
         return value
     for obj in value.objs:
         if isinstance(obj, Sequence):

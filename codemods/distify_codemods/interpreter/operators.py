@@ -207,7 +207,7 @@ def conditional(machine: Machine, node: cst.IfExp) -> Value:
     return value.with_sources(sources)
 
 
-def choice(machine: Machine, node: cst.If | cst.IfExp, test: Value) -> Ordered[Obj]:
+def choice(machine: Machine, node: cst.If | cst.IfExp | cst.CompIf, test: Value) -> Ordered[Obj]:
     """A source of what is chosen here, where ranks may choose differently: by a loss, or by how many there are."""
     decides = test.scale in _FIGURES or any(
         _asks_how_many(machine, one) for one in tree.walk(node.test) if isinstance(one, cst.Comparison)

@@ -40,7 +40,7 @@ def named(machine: Machine, site: cst.CSTNode | None, name: str) -> Setting:
 
 def declare(machine: Machine, obj: Obj) -> None:
     """Gives what was parsed an attribute for each option that is declared by now, to be looked at as a table."""
-    for event in machine.events if are_parsed(obj) else ():
+    for event in machine.declaring if are_parsed(obj) else ():
         name = option_of(event) if _declares(event) else ""
         if name and name not in obj.attributes:
             machine.keep(obj.attributes, name, setting_of(machine, obj, name), obj)
@@ -65,7 +65,8 @@ def fields_table(machine: Machine, obj: Obj) -> Value:
     declare(machine, obj)
     table = machine.made(Mapping, None, obj, "__dict__")
     table.items, table.whose = obj.attributes, obj  # type: ignore[assignment]
-    return Value(table.alone)
+    unknown = isinstance(obj, External) and are_parsed(obj) and may_be_declared(machine, obj, "")
+    return Value(table.alone, open=unknown)
 
 
 def option_of(event: Event) -> str:

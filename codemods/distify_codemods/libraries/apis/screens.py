@@ -3,7 +3,8 @@
 from distify_codemods.libraries.registry import Api, Effect, Role
 
 APIS = (
-    Api("sys.stdout.write sys.stderr.write sys.stdout.writelines sys.stderr.writelines pprint.pprint pprint.pp "
+    Api("sys.stdout.write sys.stderr.write sys.stdout.writelines sys.stderr.writelines sys.__stdout__.write "
+        "sys.__stderr__.write os.write pprint.pprint pprint.pp "
         "rich.print click.echo click.secho typer.echo typer.secho termcolor.cprint IPython.display.display "
         "IPython.display.clear_output", effect=Effect.PRINTS),
     Api("rich.console.Console pprint.PrettyPrinter", Role.CONSOLE, writes_by="print log rule print_json pprint"),
