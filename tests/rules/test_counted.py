@@ -66,7 +66,6 @@ def test_what_is_no_number_of_samples_or_decides_nothing(before: str, turn: str)
         "model[0].requires_grad_(False)",
         "for p in model[0].parameters():\n        p.requires_grad = False",
         "optimizer = torch.optim.SGD(model.parameters(), lr=0.01)",
-        "optimizer.add_param_group({'params': [nn.Parameter(torch.zeros(1))]})",
     ],
 )
 def test_what_a_figure_changes_for_the_steps_to_come(change: str) -> None:

@@ -61,10 +61,6 @@ def test_each_entry_of_a_dictionary_is_logged(entry: str, after: str) -> None:
         # of each rank's own classes
         "parts = {int(one): loss.item() for one in y[:, 0]}\nwandb.log({str(k): v for k, v in parts.items()})\n",
         'parts = {"loss": loss.item()}\nwandb.log({k: v for k, v in parts.items() if v > 1})\n',
-        'parts = {"loss": loss.item(), "b": loss.item()}\nif loss > 1:\n    parts.pop("b")\n'
-        "wandb.log({k: v for k, v in parts.items()})\n",
-        'parts = {"loss": loss.item(), "b": loss.item()}\nif loss > 1:\n    del parts["b"]\n'
-        "wandb.log({k: v for k, v in parts.items()})\n",
         # of which it is not seen what is in it
         'parts = {"loss": loss.item()}\nmore = dict(parts)\nmore["epoch"] = epoch\nwandb.log(more)\n',
         'more = dict(zip(["loss"], [loss.item()]))\nwandb.log(more)\n',

@@ -87,13 +87,6 @@ for k in range(3):
     assert _converted(turn, "per = [0, 0, 0]\n", "print(per)\n")[0] is Strategy.SHARED
 
 
-def test_the_best_of_two_by_a_conditional_expression() -> None:
-    """The mean of the ranks' best figures is no best of their means."""
-    _, text, _ = _converted("acc = loss.item()\nbest = acc if acc > best else best", "best = 0.0\n", "print(best)\n")
-    assert "rt.all_reduce_mean(acc, best)" in text
-    assert "acc if global_acc > global_best else best" in text
-
-
 @pytest.mark.parametrize("taken", ["kept.pop()", "kept.clear()"])
 def test_what_is_taken_out_of_a_list_by_a_figure(taken: str) -> None:
     turn = f"kept.append(i)\nif loss.item() < 1:\n    {taken}"

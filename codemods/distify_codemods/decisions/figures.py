@@ -202,8 +202,7 @@ class _Search:
         if isinstance(node, cst.BaseComp) and (entry := self._entry(node)) is not None:
             yield from self._figures(entry, module, own, seen, means)
             return
-        means_of_all = isinstance(node, cst.IfExp) and not self._is_one_ranks(node.test)
-        whole = means_of_all and self.facts.value(node).scale is Scale.MEAN  # a mean on either way
+        whole = isinstance(node, cst.IfExp) and self.facts.value(node).scale is Scale.MEAN  # a mean on either way
         if (isinstance(node, _NOT_ALWAYS) and not whole) or node in self.done or node in own or self._looks_up(node):
             return
         value = self.facts.value(node) if isinstance(node, cst.BaseExpression) else Value()

@@ -88,4 +88,5 @@ def _chooses(facts: Facts, node: cst.Subscript) -> bool:
     key = node.slice[0].slice.value
     chosen = facts.value(node).objs
     courses = len(chosen) > 1 and all(isinstance(obj, _COURSES) for obj in chosen)
-    return (courses or facts.value(node).scale in FIGURES) and _is_own(facts, facts.value(key))
+    figure = facts.value(node).scale in FIGURES and not any(isinstance(obj, Mapping) for obj in held)
+    return (courses or figure) and _is_own(facts, facts.value(key))

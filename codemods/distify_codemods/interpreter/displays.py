@@ -28,7 +28,7 @@ from distify_codemods.objects import External, Mapping, Sequence
 from distify_codemods.one_value import gives_one_number
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Choice, Counter
-from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.scale import FIGURES, PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
@@ -236,7 +236,11 @@ def _picked(machine: Machine, node: cst.CompFor) -> Ordered[Obj | str]:
     tests = [machine.values.get(one.test, NOTHING) for one in node.ifs]
     said = (files.of_the_disk(one) for one in (machine.values.get(node.iter, NOTHING), *tests))
     left_out = (source for one in tests for source in one.sources if pooling.is_of_a_batch(source))
-    chosen = [operators.choice(machine, one, value) for one, value in zip(node.ifs, tests, strict=True)]
+    chosen = [
+        operators.choice(machine, one, value)
+        for one, value in zip(node.ifs, tests, strict=True)
+        if value.scale in FIGURES
+    ]
     found = Ordered[Obj | str](left_out).union(*said, *chosen)
     return found | _picked(machine, node.inner_for_in) if node.inner_for_in is not None else found
 

@@ -49,7 +49,7 @@ def average(
 
 def _is_a_number(context: Context, one: Averaging) -> bool:
     value = context.facts.value(one.node)
-    return not value.may_be_none and not any(isinstance(obj, Const) for obj in value.objs)
+    return not any(isinstance(obj, Const) and (obj.value is None or isinstance(obj.value, str)) for obj in value.objs)
 
 
 def _each(context: Context, one: Averaging) -> None:
