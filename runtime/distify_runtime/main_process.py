@@ -12,6 +12,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import IO, Any, ParamSpec, TypeVar
 
 import torch
@@ -20,9 +21,11 @@ from distify_runtime import communicator, handing
 from distify_runtime.environment import is_alone, is_main_process
 from distify_runtime.meeting import by_itself, collective
 from distify_runtime.one_rank import alone
+from distify_runtime.output import look_at
 from distify_runtime.patching import wrap
 from distify_runtime.process_group import init_process_group, ranks_take_turns
 from distify_runtime.randomness import DrawnByOne
+from distify_runtime.watch.frames import is_of_script
 
 #: Each call of `from_main_process` has a number, the same on every rank, by which they find rank 0's value.
 _calls = itertools.count()
@@ -239,10 +242,51 @@ class StandIn:
 
 
 @by_itself
+@functools.cache  # once, however often it is called
 def rank_zero_logging() -> None:
-    """Log records come from rank 0 alone; those of other ranks only from ERROR on. For `logging` and loguru."""
-    if is_main_process():
+    """Log records come from rank 0 alone; those of other ranks only from ERROR on. For `logging` and loguru.
+
+    Handlers that the script defines have them on all ranks: what such a handler keeps, training may read.
+    """
+
+    if is_alone():
         return
-    logging.disable(logging.WARNING)
-    if "loguru" in sys.modules:
+
+    def around(original: Callable[..., Any], logger: logging.Logger, record: logging.LogRecord) -> None:
+        look_at(functools.partial(_message, record), _logs(sys._getframe(1)))
+        if is_main_process() or record.levelno >= logging.ERROR:
+            original(logger, record)
+            return
+        for handler in filter(_is_of_script, _handlers(logger)):
+            if record.levelno >= handler.level:
+                handler.handle(record)
+
+    wrap(logging.Logger, "callHandlers", around)
+    if not is_main_process() and "loguru" in sys.modules:
         sys.modules["loguru"].logger.disable("")
+
+
+def _handlers(logger: logging.Logger | None) -> Iterator[logging.Handler]:
+    """Those that its records come to."""
+    while logger:
+        yield from logger.handlers
+        logger = logger.parent if logger.propagate else None
+
+
+def _is_of_script(handler: logging.Handler) -> bool:
+    """Whether the script says what becomes of a record; not where it may hand it on to what writes to a stream."""
+    code = getattr(type(handler).emit, "__code__", None)
+    return code is not None and not isinstance(handler, logging.StreamHandler) and is_of_script(code.co_filename)
+
+
+def _message(record: logging.LogRecord) -> str:
+    with suppress(Exception):  # what cannot be put together, handlers tell of
+        return record.getMessage()
+    return ""
+
+
+def _logs(frame: FrameType) -> FrameType:
+    """What calls a function of `logging`."""
+    while frame.f_back and frame.f_globals.get("__name__") in (__name__, logging.__name__, wrap.__module__):
+        frame = frame.f_back
+    return frame

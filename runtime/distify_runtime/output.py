@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import time
+from collections.abc import Callable
+from types import FrameType
 from typing import IO, NoReturn
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
 
 from distify_runtime.environment import is_a_ranks_child, is_main_process, local_rank
 from distify_runtime.meeting import by_itself
@@ -18,9 +25,54 @@ def rank_zero_print(
     file: IO[str] | None = None,
     flush: bool = False,
 ) -> None:
-    """Python's `print` on rank 0, nothing on the others."""
-    if is_main_process():
-        print(*values, sep=sep, end=end, file=file, flush=flush)
+    """Python's `print` on rank 0, nothing on the others; into a text in memory, which the script may read, on all.
+
+    What an object says of itself is asked on all ranks: it may change by that, or meet the other ranks.
+    """
+    text = _Text(values, sep)
+    look_at(text, sys._getframe(1))
+    if not is_main_process() and not isinstance(sys.stdout if file is None else file, io.StringIO):
+        text.ask_objects()
+    else:
+        print(*text.values, sep=sep, end=end, file=file, flush=flush)
+
+
+class _Text:
+    """What a call shows, put together once, if at all: an object may say something else the next time."""
+
+    def __init__(self, values: tuple[object, ...], sep: str | None) -> None:
+        self.values = values
+        self._sep = sep
+
+    def __call__(self) -> str:
+        texts = [str(one) for one in self.values]
+        self.values = tuple(texts)
+        return (" " if self._sep is None else self._sep).join(texts)
+
+    def ask_objects(self) -> None:
+        """Unless that has been done already. Tensors are left out: they would wait for their device."""
+        for one in self.values:
+            if type(one) not in _PLAIN:
+                str(one)
+
+
+#: Types whose objects stay what they are when they are shown.
+_PLAIN = {str, int, float, complex, bool, bytes, type(None), Tensor, Parameter}
+
+
+_look: Callable[[Callable[[], str], FrameType], None] | None = None
+
+
+def look_at(text: Callable[[], str], frame: FrameType) -> None:
+    """Where the script shows something, on every rank. frame: of the line that does."""
+    if _look is not None and not torch.compiler.is_compiling():
+        _look(text, frame)
+
+
+def when_shown(look: Callable[[Callable[[], str], FrameType], None] | None) -> None:
+    """Call `look` on each rank that comes to show something, with what puts the text together and the line."""
+    global _look
+    _look = look
 
 
 def note(message: str, *, on_each_machine: bool = False) -> None:

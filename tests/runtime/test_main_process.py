@@ -382,6 +382,73 @@ def test_log_records_are_rank_zeros_and_errors_everybodys(tmp_path: Path) -> Non
     assert (tmp_path / "log.txt").read_text() == "info\n"
 
 
+PRINTS = """\
+import io
+import sys
+from contextlib import redirect_stdout
+
+import distify_runtime as rt
+from distify_runtime import rank_zero_print as print
+import numpy as np
+
+kept, other = io.StringIO(), io.StringIO()
+with redirect_stdout(kept):
+    print("caught", 1, sep="-")
+print("put there", file=other)
+print("shown")
+print("shown too", file=sys.stdout)
+sys.stderr.write(kept.getvalue() + other.getvalue())
+"""
+
+
+def test_what_is_printed_into_memory_is_there_on_every_rank() -> None:
+    first, second = run_script(PRINTS)
+    assert first.err == second.err == "caught-1\nput there\n"
+    assert (first.out, second.out) == ("shown\nshown too\n", "")
+
+
+HANDLERS = """\
+import logging
+import sys
+
+import distify_runtime as rt
+import numpy as np
+
+
+class Memory(logging.Handler):
+    def __init__(self, level):
+        super().__init__(level)
+        self.kept = []
+
+    def emit(self, record):
+        self.kept.append(record.getMessage())
+
+
+class Loud(logging.StreamHandler):
+    def emit(self, record):
+        super().emit(record)
+
+
+rt.rank_zero_logging()
+logger = logging.getLogger("a.b")
+far, near, other = Memory(logging.DEBUG), Memory(logging.WARNING), Memory(logging.DEBUG)
+logging.getLogger().addHandler(far)
+logger.addHandler(near)
+logger.addHandler(Loud(sys.stderr))
+logging.getLogger("a.c").addHandler(other)
+logger.setLevel(logging.INFO)
+for say in (logger.debug, logger.info, logger.warning, logger.error):
+    say("%d", len(far.kept))
+print(far.kept, near.kept, other.kept)
+"""
+
+
+def test_what_a_handler_of_the_scripts_own_keeps_is_on_every_rank() -> None:
+    first, second = run_script(HANDLERS)
+    assert first.out == second.out == "['0', '1', '2'] ['1', '2'] []\n"
+    assert (first.err, second.err) == ("0\n1\n2\n", "2\n")
+
+
 LOGURU = """\
 import sys
 from loguru import logger

@@ -23,6 +23,7 @@ from distify_runtime.watch import (
     replicas,
     rows,
     samples,
+    shown,
     turns,
     uneven,
     unshared,
@@ -58,9 +59,10 @@ def start(given: str | None, takes_turns: Callable[[], bool]) -> Callable[[], No
     files.watch(takes_turns)
     checkpoints.watch(watching)
     loads.watch(watching)
+    shown.watch()
     watching.courses.append(course.taken)
     watching.after_each += [replicas.check, uneven.check, unshared.check]
-    watching.looks += [parameters.look, randomness.look, batches.look, files.look]
+    watching.looks += [parameters.look, randomness.look, batches.look, files.look, shown.look]
     hook = register_optimizer_step_post_hook(lambda optimizer, *_: watching.after_step(optimizer))
     waiting = Waiting(_board(), how, seconds, watching)
     waiting.start()
@@ -71,6 +73,7 @@ def start(given: str | None, takes_turns: Callable[[], bool]) -> Callable[[], No
         environment.when_asked(None)
         waiting.end()
         files.stop()
+        shown.stop()
         kept.stop()
         if ended_well():
             _end(watching)
@@ -92,6 +95,7 @@ def _end(watching: Watching) -> None:
         for optimizer, steps in watching.not_looked_at():
             parameters.look_at_the_end(watching, optimizer, steps)
         files.exchange(watching, "files/end")
+        shown.exchange(watching, "shown/end")
         watching.judge_all(_FAREWELL)
     except RuntimeError:
         pass  # the store has gone with its rank: the launcher says why
