@@ -118,10 +118,11 @@ class External(Obj):
 
 @dataclass(eq=False, repr=False)
 class Partial(Obj):
-    """functools.partial: a function with some of its arguments."""
+    """functools.partial: a function with some of its arguments. method: as `partialmethod`, of what it is asked of."""
 
     function: Value | None = None
     arguments: Arguments | None = None
+    method: bool = False
 
 
 @dataclass(eq=False, repr=False)

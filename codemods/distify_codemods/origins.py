@@ -198,6 +198,10 @@ class Single(Obj):
     """As a source: of what was computed from a batch, one sample was taken here, unless it is a tuple."""
 
 
+class Cropped(Obj):
+    """As a source: it ends, or begins, where a figure of a batch says, such as the least size of its samples."""
+
+
 class Size(Obj):
     """The number of samples in a batch, not a part or a multiple of it."""
 

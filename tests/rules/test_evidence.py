@@ -347,6 +347,98 @@ def test_what_is_chosen_for_each_sample_is_each_ranks_own() -> None:
 
 # ---- steps that fail
 
+GUARDS = """\
+import contextlib
+
+
+class Guard:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        {leaves}
+
+
+@contextlib.contextmanager
+def guard():
+    try:
+        yield
+    except {kind}:
+        pass
+
+
+"""
+
+
+def _guarded(manager: str, leaves: str = "return False", kind: str = "StopIteration") -> str:
+    within = LOOP.replace("        loss =", f"        with {manager}:\n            loss =")
+    within = within.replace("        optimizer.", "            optimizer.").replace(
+        "        loss.b", "            loss.b"
+    )
+    return script(imports=IMPORTS + GUARDS.format(leaves=leaves, kind=kind), loop=within)
+
+
+@pytest.mark.parametrize(
+    ("manager", "leaves", "kind"),
+    [
+        ("contextlib.suppress(RuntimeError)", "pass", "KeyError"),
+        ("contextlib.suppress(KeyboardInterrupt, ValueError)", "pass", "KeyError"),
+        ("Guard()", "return kind is ValueError", "KeyError"),
+        ("Guard()", "if kind is ValueError:\n            return True", "KeyError"),
+        ("guard()", "pass", "ValueError"),
+    ],
+)
+def test_a_step_that_fails_under_with_is_passed_over(manager: str, leaves: str, kind: str) -> None:
+    before = _guarded(manager, leaves, kind)
+    [(line, message)] = links(before)
+    assert line == line_of(before, f"with {manager}")
+    assert message.startswith("a step that fails on one rank is passed over there")
+
+
+@pytest.mark.parametrize(
+    ("manager", "leaves", "kind"),
+    [
+        ("contextlib.suppress(KeyboardInterrupt)", "pass", "KeyError"),
+        ("contextlib.nullcontext()", "pass", "KeyError"),
+        ("Guard()", "print('left')", "KeyError"),
+        ("Guard()", "return False", "KeyError"),
+        ("Guard()", "if kind:\n            return None\n        return", "KeyError"),
+        ("guard()", "return True", "KeyboardInterrupt"),
+    ],
+)
+def test_what_passes_over_no_step_under_with(manager: str, leaves: str, kind: str) -> None:
+    assert not links(_guarded(manager, leaves, kind))
+
+
+# ---- samples that end where their batch says
+
+SIZED = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(1, 1)
+
+    def forward(self, x):
+        size = {size}
+        return self.layer(x[:, :size].mean(1, keepdim=True))
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize("size", ["int(x[:, 0].min())", "max(x[:, 0].tolist())", "sorted(x[:, 0])[0]"])
+def test_the_other_samples_decide_how_much_of_one_is_taken(size: str) -> None:
+    before = script(model=SIZED.format(size=size))
+    [(line, message)] = links(before)
+    assert line == line_of(before, "return self.layer(")
+    assert message.startswith("how much `x[:, :size]` takes of each sample, the other samples of the batch decide")
+
+
+@pytest.mark.parametrize("size", ["2", "x.shape[1] // 2", "len(x)"])
+def test_each_sample_is_cut_by_itself(size: str) -> None:
+    assert not links(script(model=SIZED.format(size=size)))
+
 
 @pytest.mark.parametrize(
     "handler",

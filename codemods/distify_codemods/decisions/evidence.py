@@ -11,7 +11,6 @@ from typing import TypeGuard
 
 import libcst as cst
 
-from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions import (
     alike,
@@ -31,6 +30,7 @@ from distify_codemods.decisions import (
     own_gradients,
     own_places,
     paired,
+    passed_over,
     pools,
     put_together,
     seeded_samples,
@@ -52,7 +52,7 @@ from distify_codemods.libraries.metrics import OVER_RANKS
 from distify_codemods.libraries.registry import is_tracker
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Parameters
-from distify_codemods.origins import Foreign, Share, Single, Unseen
+from distify_codemods.origins import Cropped, Foreign, Share, Single, Unseen
 from distify_codemods.values import Value
 
 #: Statements after which a program is large: a run takes most of a second.
@@ -111,9 +111,8 @@ def links_seen(facts: Facts) -> list[Link]:
     return _each_once(
         [
             *_foreign(seen), *_unseen(seen), *_given_the_model(seen), *put_together.links(seen, marks),
-            *decided_by_chance(seen), *drawn_for_batches(seen), *_kept_in_metrics(seen), *_skipped(seen),
-            *_asked(facts), *_single(seen),
-            *pools.links(as_it_stands(facts)),
+            *decided_by_chance(seen), *drawn_for_batches(seen), *_kept_in_metrics(seen), *passed_over.links(seen),
+            *_asked(facts), *_single(seen), *_cropped(seen), *pools.links(as_it_stands(facts)),
         ]
     )  # fmt: skip
 
@@ -215,6 +214,15 @@ def _single(facts: Facts) -> Iterator[Link]:
         )  # fmt: skip
 
 
+def _cropped(facts: Facts) -> Iterator[Link]:
+    for mark in marks(facts, Cropped):
+        module, site = made_at(mark)
+        yield Link(
+            module, site, f"how much `{brief(site)}` takes of each sample, the other samples of the batch decide: each "
+            "rank would take as much as its own say",
+        )  # fmt: skip
+
+
 def _kept_in_metrics(facts: Facts) -> Iterator[Link]:
     """`metric.update(...)`, `metric(...)`: what it makes of its batches may be a mean, a sum, or all of them."""
     for event in _calls(facts):
@@ -264,39 +272,6 @@ def _is_foreign(obj: Obj) -> TypeGuard[External]:
 def _is_model(facts: Facts, value: Value) -> bool:
     objs = (core(obj) for obj in contained(value))
     return any(obj in facts.models or (isinstance(obj, Parameters) and obj.of in facts.models) for obj in objs)
-
-
-# ---- steps that fail
-
-#: What ends a run, or a pass over data; and what a program's own text is wrong in, on all ranks alike: a call that an
-#: older model does not take, say.
-_HARMLESS = frozenset(
-    "StopIteration KeyboardInterrupt SystemExit ImportError EOFError ModuleNotFoundError "
-    "TypeError AttributeError NameError NotImplementedError".split()
-)
-
-
-def _skipped(facts: Facts) -> Iterator[Link]:
-    """`except RuntimeError:` around a part of a training step: a rank on which it fails goes another way."""
-    loops = {loop.node for loop in facts.training_loops}
-    parts = [*facts.backwards, *facts.steps, *(one for one in facts.of_kind(Kind.FORWARD) if one.grad)]
-    for event in parts:
-        inside = True
-        for here in event.here.up():
-            inside = inside and here.node not in loops
-            if not inside:
-                break
-            if isinstance(here.node, (cst.Try, cst.TryStar)) and here.arm == "body" and facts.in_training(event):
-                handler = next((one for one in here.node.handlers if _goes_on(one)), None)
-                if handler is not None:
-                    yield Link(
-                        here.frame.module, handler, "a step that fails on one rank is passed over there, and the "
-                        "others would wait for its gradients",
-                    )  # fmt: skip
-
-
-def _goes_on(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
-    return not tree.caught(handler) <= _HARMLESS and not tree.raises_again(handler)
 
 
 # ---- generators without a seed

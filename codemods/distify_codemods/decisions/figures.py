@@ -149,6 +149,8 @@ class _Search:
         if self._stage(sink, place) is not self.stage or not sink.counts(place) or self.places.may_train(sink.node):
             return
         figures = list(self._figures(sink.value, sink.module, sink.own)) if place is not Place.UNSURE else []
+        if sink.kind is Kind.YIELDED and not self._are_numbers(sink, figures):
+            return
         for module, node in figures:
             how = self._how(module, node, sink)
             parts = how is Putting.GATHERED and any(isinstance(one, Share) for one in self._dealt(node))
@@ -156,6 +158,11 @@ class _Search:
         covered = self._is_covered(sink.value, {*sink.own, *(node for _, node in figures)})
         if not covered or (sink.kind is Kind.LOGGED and self._holds_more(sink.value)):
             yield None
+
+    def _are_numbers(self, sink: Sink, figures: list[tuple[Module, cst.BaseExpression]]) -> bool:
+        """Whether a generator hands out these alone, and no loss that training goes back through, nor its batch."""
+        covered = self._is_covered(sink.value, {node for _, node in figures})
+        return covered and all(self._is_one_number(*one) and self._how(*one, sink) for one in figures)
 
     def _holds_more(self, node: cst.BaseExpression) -> bool:
         """Whether it is a dictionary or a list, and not seen where all in it was written down: a copy of another."""
@@ -202,7 +209,7 @@ class _Search:
         if isinstance(node, cst.BaseComp) and (entry := self._entry(node)) is not None:
             yield from self._figures(entry, module, own, seen, means)
             return
-        whole = isinstance(node, cst.IfExp) and self.facts.value(node).scale is Scale.MEAN  # a mean on either way
+        whole = isinstance(node, cst.IfExp) and self._is_a_mean_on_either_way(node)
         if (isinstance(node, _NOT_ALWAYS) and not whole) or node in self.done or node in own or self._looks_up(node):
             return
         value = self.facts.value(node) if isinstance(node, cst.BaseExpression) else Value()
@@ -226,6 +233,10 @@ class _Search:
                     yield from self._figures(place, self.facts.module_of(place), own, seen + 1, alone)
         for child in self._parts(node):
             yield from self._figures(child, module, own, seen, means)
+
+    def _is_a_mean_on_either_way(self, node: cst.IfExp) -> bool:
+        """Not where ranks may go different ways: the mean of each rank's best is not the best mean."""
+        return self.facts.value(node).scale is Scale.MEAN and not self._is_one_ranks(node.test)
 
     def _looks_up(self, node: cst.CSTNode) -> bool:
         """`sizes.get(len(x), 0)`: of a rank's own, or by a key of its own, where that of all ranks is another one."""

@@ -19,10 +19,10 @@ from distify_codemods.facts import Facts
 from distify_codemods.inside import core, root
 from distify_codemods.libraries import effects, in_place, python
 from distify_codemods.libraries.registry import Role, find, functions, is_tracker
-from distify_codemods.objects import Bound, Class, Function, Instance, Mapping, Method, Sequence
+from distify_codemods.objects import Bound, Class, Function, Instance, Mapping, Method, Partial, Sequence
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
-from distify_codemods.values import Value
+from distify_codemods.values import NOTHING, Value
 
 
 class Kind(Enum):
@@ -31,6 +31,7 @@ class Kind(Enum):
     COUNTED = "added up in an attribute or an item"
     STORED = "an attribute or item is set"
     RETURNED = "returned to the caller"
+    YIELDED = "handed out in each turn, by a generator"
     LOGGED = "written to a file or a tracker"
     CARRIED = "carried from turn to turn under a name, and read after the loop"
 
@@ -76,6 +77,8 @@ def _sinks(facts: Facts) -> Iterator[Sink]:
                 yield from _of_assignment(facts, module, node)
             elif isinstance(node, cst.Return) and node.value is not None:
                 yield Sink(Kind.RETURNED, module, node, node.value)
+            elif isinstance(node, cst.Yield) and isinstance(node.value, cst.BaseExpression):
+                yield Sink(Kind.YIELDED, module, node, node.value)
     for loop, update, own in carried(facts):
         yield Sink(Kind.CARRIED, loop.module, update, update.value, own=own)
 
@@ -117,7 +120,7 @@ def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | Non
     held = _held(facts, node.func) if isinstance(node.func, cst.Attribute) else None
     if held is not None or _is_put_into_a_list(facts, node):
         return held or Kind.ADDED
-    for obj in facts.value(node.func).objs:
+    for obj in _called(facts.value(node.func)):
         if _adds_to_a_list(obj):
             return Kind.ADDED
         if _named(obj) == python.PRINT and _prints_to_a_file(facts, node):
@@ -133,6 +136,15 @@ def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | Non
         if isinstance(receiver, Instance) and not isinstance(core(receiver), Class):
             return None if _is_of_torch(receiver) else Kind.HANDED
     return None
+
+
+def _called(callee: Value) -> Iterator[Obj]:
+    """What runs: of what has some arguments already, its function."""
+    for obj in callee.objs:
+        if isinstance(obj, Partial):
+            yield from _called(obj.function or NOTHING)
+        else:
+            yield obj
 
 
 def _adds_to_a_list(obj: Obj) -> bool:

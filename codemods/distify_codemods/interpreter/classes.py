@@ -33,6 +33,7 @@ from distify_codemods.objects import (
     Mapping,
     Method,
     Parent,
+    Partial,
     Sequence,
 )
 from distify_codemods.ordered import Ordered
@@ -123,6 +124,11 @@ def _inherited(
 
 def _bound(machine: Machine, found: Obj, receiver: Obj, cls: Class, node: cst.CSTNode | None) -> Value:
     itself = Value(found.alone)
+    if isinstance(found, Partial) and found.method and isinstance(receiver, Instance):
+        function = join(*(_bound(machine, one, receiver, cls, node) for one in (found.function or NOTHING).objs))
+        partial = machine.made(Partial, found.site, found, receiver, function=function)
+        partial.arguments = found.arguments
+        return Value(partial.alone)
     if isinstance(found, Ref) or not isinstance(found, (Function, Bound)):
         getter = attributes.getter_of(found)
         if getter is not None and isinstance(receiver, Instance):

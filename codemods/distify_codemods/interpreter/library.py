@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -297,13 +297,13 @@ def _leave(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     return NOTHING
 
 
-def _partial(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+def _partial(machine: Machine, arguments: Arguments, node: cst.CSTNode, method: bool = False) -> Value:
     if not arguments.positional:
         return NOTHING
     given = arguments.rest
-    partial = machine.made(Partial, node, function=arguments.positional[0])
-    partial.arguments = given
-    return Value(partial.alone)
+    made = machine.made(Partial, node, function=arguments.positional[0], method=method)
+    made.arguments = given
+    return Value(made.alone)
 
 
 _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]] = {
@@ -327,6 +327,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
     python.COUNTER: containers.counter,
     "apex.amp.initialize": _initialised,
     "functools.partial": _partial,
+    "functools.partialmethod": partial(_partial, method=True),
     f"{python.SEARCH_PATH}.append": search_path.append,
     f"{python.SEARCH_PATH}.insert": search_path.insert,
     f"{python.SEARCH_PATH}.extend": search_path.extend,

@@ -27,8 +27,8 @@ from distify_codemods.interpreter import (
 )
 from distify_codemods.libraries import computing, python
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Method, Sequence, Wrapped
-from distify_codemods.origins import PART, Counter, Places, Shape
-from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.origins import PART, Counter, Cropped, Places, Shape
+from distify_codemods.scale import FIGURES, PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value, join, sources_of
 
 if TYPE_CHECKING:
@@ -163,9 +163,17 @@ def _tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: l
         scale = scales.elementwise(*(key.scale for key in keys))
     one_row = rows.item(receiver, node, keys)
     value = Value(scale=scale, sources=sources, dims=_dims(receiver, node, keys), one_row=one_row)
+    if machine.evidence and scale in PER_SAMPLE and any(_is_by_a_figure(machine, one.slice) for one in node.slice):
+        value = value.adding([machine.mark(Cropped, node)])
     at_a_place = receiver.scale is scale is Scale.SAMPLES and len(keys) == 1 and keys[0].constant() in _PARTS
     value = parts.item(machine, receiver, value, node) if at_a_place else value
     return single_rows.taken(machine, node, receiver, keys[0], value)
+
+
+def _is_by_a_figure(machine: Machine, part: cst.BaseSlice) -> bool:
+    """`x[:, :sizes.min()]`: of which each rank's samples have another."""
+    bounds = (part.lower, part.upper) if isinstance(part, cst.Slice) else ()
+    return any(machine.values.get(one, NOTHING).scale in FIGURES for one in bounds if one is not None)
 
 
 def _dims(receiver: Value, node: cst.Subscript, keys: list[Value]) -> int:

@@ -20,6 +20,7 @@ ZIP, MAP = "builtins.zip", "builtins.map"
 #: Decorators of methods that are given no object, or their class; and of what is run up to its `yield`.
 STATIC, OF_THE_CLASS = "builtins.staticmethod", "builtins.classmethod"
 CONTEXT_MANAGERS = frozenset({"contextlib.contextmanager", "contextlib.asynccontextmanager"})
+SUPPRESSES = "contextlib.suppress"
 #: What ends the program, and what does where nothing catches it.
 EXITS = frozenset({"sys.exit", "os._exit", "builtins.exit", "builtins.quit"})
 ENDING = ("builtins.SystemExit", "builtins.KeyboardInterrupt")
