@@ -109,3 +109,79 @@ def test_a_method_with_arguments_of_its_own_does_what_its_function_does(method: 
     loop = BEST.replace("best = {chosen}", "logger.debug(figure)")
     new = converted(script(imports=IMPORTS + LOGGER.replace("METHOD", method), loop=loop))
     assert "logger.debug(rt.all_reduce_mean(figure))\n" in new
+
+
+KEPT = "class Keeper:\n    kept = []\n"
+KEEPERS = {
+    "a method": f"{KEPT}\n    def log(self, value):\n        self.kept.append(value)\n",
+    "a function of the class body": f"{KEPT}    log = lambda self, value: self.kept.append(value)\n",
+    "a total of the class": (
+        "class Keeper:\n    total = 0.0\n\n    def log(self, value):\n        Keeper.total += value\n"
+    ),
+    "a method that is bound by hand": (
+        "import types\n\n\nclass Keeper:\n    pass\n\n\ndef log(self, value):\n    self.kept = value\n\n\n"
+        "Keeper.made = []\nkeeper = Keeper()\nkeeper.log = types.MethodType(log, keeper)\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("keeper", KEEPERS.values(), ids=KEEPERS)
+def test_what_no_object_holds_is_put_together_as_it_is_handed_on(keeper: str) -> None:
+    made = "" if "keeper =" in keeper else "keeper = Keeper()\n"
+    loop = BEST.replace("best = {chosen}", "keeper.log(figure)")
+    assert "keeper.log(rt.all_reduce_mean(figure))\n" in converted(script(imports=IMPORTS + keeper + made, loop=loop))
+
+
+def test_what_an_object_holds_may_wait() -> None:
+    keeper = "class Keeper:\n    def __init__(self):\n        self.kept = []\n\n    def log(self, value):\n"
+    keeper += "        self.kept.append(value)\n\n\nkeeper = Keeper()\n"
+    loop = BEST.replace("best = {chosen}", "keeper.log(figure)").replace("print(best)", "print(keeper.kept)")
+    new = converted(script(imports=IMPORTS + keeper, loop=loop))
+    assert "keeper.log(figure)\n" in new
+    assert "rt.average_figures(keeper)\n" in new
+
+
+RECORD = """\
+class Record:
+    made = []
+
+    def __init__(self, figure):
+        self.figure = figure
+
+    def __new__(cls, *given):
+        made = super().__new__(cls)
+        cls.made.append(made)
+        return made
+
+
+"""
+
+
+def test_a_record_that_nobody_takes_keeps_itself() -> None:
+    loop = BEST.replace("best = {chosen}", "Record(figure)")
+    assert "        Record(rt.all_reduce_mean(figure))\n" in converted(script(imports=IMPORTS + RECORD, loop=loop))
+
+
+@pytest.mark.parametrize("given", ["epoch", "'text'"])
+def test_what_is_alike_on_all_ranks_is_given_to_a_record_as_it_is(given: str) -> None:
+    loop = BEST.replace("best = {chosen}", f"Record({given})")
+    assert f"        Record({given})\n" in converted(script(imports=IMPORTS + RECORD, loop=loop))
+
+
+RECORDER = """\
+import contextlib
+
+
+@contextlib.contextmanager
+def recording():
+    kept = []
+    yield kept.append
+
+
+record = contextlib.ExitStack().enter_context(recording())
+"""
+
+
+def test_a_function_that_nobody_has_seen_is_given_the_mean() -> None:
+    loop = BEST.replace("best = {chosen}", "record(figure)")
+    assert "        record(rt.all_reduce_mean(figure))\n" in converted(script(imports=IMPORTS + RECORDER, loop=loop))

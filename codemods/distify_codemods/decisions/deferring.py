@@ -19,6 +19,7 @@ from distify_codemods.decisions.base import Averaging, Deferral, Putting
 from distify_codemods.decisions.log_records import log_records
 from distify_codemods.decisions.looking import Looking
 from distify_codemods.decisions.places import Place, Places, places_of
+from distify_codemods.decisions.put_into import put_into
 from distify_codemods.decisions.sinks import Kind as Sinks
 from distify_codemods.decisions.sinks import sinks
 from distify_codemods.events import Event, Kind
@@ -38,6 +39,8 @@ _LINEAR = frozenset({Scale.MEAN, Scale.SUM, Scale.COUNT})
 _PLAIN_METHODS = frozenset("append appendleft extend item detach cpu clone float double to tolist size".split())
 _DISPLAYS = (cst.List, cst.Tuple, cst.Dict)
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda)
+
+_SET = (Sinks.STORED, Sinks.COUNTED)
 
 #: The facts of the program with all figures put together but some.
 Without = Callable[[Collection[cst.CSTNode]], Facts]
@@ -140,9 +143,25 @@ def _is_plain(facts: Facts, loop: BatchLoop, held: _Held) -> bool:
         rules_it_out = one.how is Putting.GATHERED or one.parts or places.evaluates(one.node)
         if rules_it_out or places.of(one.module, statement) is not Place.INSIDE:
             return False
-    return (
+    known = (
         bool(value.objs) and not value.open and all(isinstance(obj, (Instance, Items, Mapping)) for obj in value.objs)
     )
+    return known and not _is_kept_in_a_class(facts, value)
+
+
+def _is_kept_in_a_class(facts: Facts, value: Value) -> bool:
+    """`Meter.values.append(...)`, `cls.total += ...`: what all meters of a class have in common, none of them holds."""
+    classes = [one for obj in value.objs if isinstance(obj, Instance) and obj.of for one in obj.of.ancestors()]
+    held = {obj for one in classes for attribute in one.attributes.values() for obj in attribute.objs}
+    if not held.isdisjoint(put_into(facts)):
+        return True
+    targets = (one for sink in sinks(facts) if sink.kind in _SET for one in _targets(sink.node))
+    holders = (one.value for one in targets if isinstance(one, (cst.Attribute, cst.Subscript)))
+    return any(not facts.value(one).objs.isdisjoint(classes) for one in holders)
+
+
+def _targets(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    return tree.targets(node) if isinstance(node, (cst.Assign, cst.AugAssign)) else []
 
 
 def _shows(facts: Facts, loop: BatchLoop, held: _Held) -> bool:

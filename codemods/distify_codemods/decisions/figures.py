@@ -149,7 +149,7 @@ class _Search:
         if self._stage(sink, place) is not self.stage or not sink.counts(place) or self.places.may_train(sink.node):
             return
         figures = list(self._figures(sink.value, sink.module, sink.own)) if place is not Place.UNSURE else []
-        if sink.kind is Kind.YIELDED and not self._are_numbers(sink, figures):
+        if sink.unseen and not self._are_numbers(sink, figures):
             return
         for module, node in figures:
             how = self._how(module, node, sink)
@@ -160,7 +160,7 @@ class _Search:
             yield None
 
     def _are_numbers(self, sink: Sink, figures: list[tuple[Module, cst.BaseExpression]]) -> bool:
-        """Whether a generator hands out these alone, and no loss that training goes back through, nor its batch."""
+        """Whether these are all that is handed on: no loss that training goes back through, nor its batch."""
         covered = self._is_covered(sink.value, {node for _, node in figures})
         return covered and all(self._is_one_number(*one) and self._how(*one, sink) for one in figures)
 

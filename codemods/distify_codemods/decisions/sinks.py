@@ -19,7 +19,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.inside import core, root
 from distify_codemods.libraries import effects, in_place, python
 from distify_codemods.libraries.registry import Role, find, functions, is_tracker
-from distify_codemods.objects import Bound, Class, Function, Instance, Mapping, Method, Partial, Sequence
+from distify_codemods.objects import Bound, Class, External, Function, Instance, Mapping, Method, Partial, Sequence
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.values import NOTHING, Value
@@ -45,6 +45,7 @@ class Sink:
     fresh: bool = False  # what takes it is made anew in each turn, or holds only the last
     own: frozenset[cst.CSTNode] = frozenset()  # where what was carried up to here is read
     changes: bool = False  # a function that it is given to may change it, and nobody would see
+    unseen: bool = False  # what becomes of it is not known: numbers are kept, of other things nothing is said
 
     def counts(self, place: Place) -> bool:
         """Whether what goes there outlives its batch."""
@@ -78,7 +79,7 @@ def _sinks(facts: Facts) -> Iterator[Sink]:
             elif isinstance(node, cst.Return) and node.value is not None:
                 yield Sink(Kind.RETURNED, module, node, node.value)
             elif isinstance(node, cst.Yield) and isinstance(node.value, cst.BaseExpression):
-                yield Sink(Kind.YIELDED, module, node, node.value)
+                yield Sink(Kind.YIELDED, module, node, node.value, unseen=True)
     for loop, update, own in carried(facts):
         yield Sink(Kind.CARRIED, loop.module, update, update.value, own=own)
 
@@ -92,12 +93,15 @@ def _logs_are_files(facts: Facts) -> bool:
 
 def _of_call(facts: Facts, module: Module, node: cst.Call, loggers: tuple[str, ...]) -> Iterator[Sink]:
     kind = _taker(facts, node, loggers)
+    unseen = kind is None and _is_unknown(facts.value(node.func))
+    if unseen:
+        kind = Kind.HANDED
     if kind is None:
         return
     fresh = kind is Kind.ADDED and isinstance(node.func, cst.Attribute) and _is_fresh(facts, module, node.func.value)
     changes = kind is Kind.HANDED and changes_what_it_takes(facts, node)
     for argument in node.args[1:] if _is_put_into_a_list(facts, node) else node.args:
-        yield Sink(kind, module, node, argument.value, fresh, changes=changes)
+        yield Sink(kind, module, node, argument.value, fresh, changes=changes, unseen=unseen)
 
 
 def _is_put_into_a_list(facts: Facts, node: cst.Call) -> bool:
@@ -130,7 +134,7 @@ def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | Non
         name = _full_name(obj)
         if is_tracker(name) or name in _FILES or name.startswith(loggers):
             return Kind.LOGGED
-        if isinstance(obj, Function) or _is_sent(facts, node):
+        if isinstance(obj, (Function, Class)) or _is_sent(facts, node):
             return Kind.HANDED
         receiver = obj.receiver if isinstance(obj, Bound) else obj
         if isinstance(receiver, Instance) and not isinstance(core(receiver), Class):
@@ -145,6 +149,11 @@ def _called(callee: Value) -> Iterator[Obj]:
             yield from _called(obj.function or NOTHING)
         else:
             yield obj
+
+
+def _is_unknown(callee: Value) -> bool:
+    """Whether it is not known what is called: something that nobody has made, or what a library has made."""
+    return not callee.objs or any(isinstance(obj, External) for obj in callee.objs)
 
 
 def _adds_to_a_list(obj: Obj) -> bool:

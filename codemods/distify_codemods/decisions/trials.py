@@ -183,8 +183,10 @@ def _lessons(facts: Facts) -> list[object]:
     """What each backward pass, and each argument of a module in training, depends on.
 
     What an object of the script's makes of its arguments that is no module, a stopper, shows in what is read of it.
+    Of what nobody takes, nothing is learnt.
     """
     forwards = [event for event in facts.of_kind(Kind.FORWARD) if event.grad and not _is_plain(event.receiver)]
+    forwards = [one for one in forwards if not isinstance(one.module.parents.get(one.node), cst.Expr)]
     told = [(event, event.receiver) for event in facts.backwards]
     told += [(event, given) for event in forwards for given in event.arguments.all()]
     lessons: list[object] = [(event.node, sorted(map(str, dealt_by(given.sources)))) for event, given in told]
