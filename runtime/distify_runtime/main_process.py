@@ -25,7 +25,7 @@ from distify_runtime.output import look_at
 from distify_runtime.patching import wrap
 from distify_runtime.process_group import init_process_group, ranks_take_turns
 from distify_runtime.randomness import DrawnByOne
-from distify_runtime.watch.frames import is_of_script
+from distify_runtime.watch.frames import is_defined_by_script
 
 #: Each call of `from_main_process` has a number, the same on every rank, by which they find rank 0's value.
 _calls = itertools.count()
@@ -231,6 +231,9 @@ class StandIn:
     def __iter__(self) -> Iterator[Any]:
         return iter(())
 
+    def __contains__(self, one: object) -> bool:
+        raise TypeError(f"what is in {self._name}, rank 0 alone knows")
+
     def __str__(self) -> str:
         # In a message it does no harm. The null character keeps it from ever becoming part of a file's name.
         return f"<{self._name} of rank 0>\0"
@@ -275,8 +278,7 @@ def _handlers(logger: logging.Logger | None) -> Iterator[logging.Handler]:
 
 def _is_of_script(handler: logging.Handler) -> bool:
     """Whether the script says what becomes of a record; not where it may hand it on to what writes to a stream."""
-    code = getattr(type(handler).emit, "__code__", None)
-    return code is not None and not isinstance(handler, logging.StreamHandler) and is_of_script(code.co_filename)
+    return not isinstance(handler, logging.StreamHandler) and is_defined_by_script(type(handler), "emit")
 
 
 def _message(record: logging.LogRecord) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import builtins
 import io
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -15,6 +18,7 @@ from torch.nn import Parameter
 
 from distify_runtime.environment import is_a_ranks_child, is_main_process, local_rank
 from distify_runtime.meeting import by_itself
+from distify_runtime.watch.frames import is_defined_by_script
 
 
 @by_itself
@@ -25,16 +29,51 @@ def rank_zero_print(
     file: IO[str] | None = None,
     flush: bool = False,
 ) -> None:
-    """Python's `print` on rank 0, nothing on the others; into a text in memory, which the script may read, on all.
+    """Python's `print` on rank 0, nothing on the others; into a text in memory, and into a stream of the script's own,
+    which may keep it, on all.
 
     What an object says of itself is asked on all ranks: it may change by that, or meet the other ranks.
     """
     text = _Text(values, sep)
     look_at(text, sys._getframe(1))
-    if not is_main_process() and not isinstance(sys.stdout if file is None else file, io.StringIO):
-        text.ask_objects()
+    stream = sys.stdout if file is None else file
+    if is_main_process() or isinstance(stream, io.StringIO):
+        _print(*text.values, sep=sep, end=end, file=file, flush=flush)
+    elif is_defined_by_script(type(stream), "write") or (builtins.print is not _of_python and not _printing.get()):
+        with _muted():
+            _print(*text.values, sep=sep, end=end, file=file, flush=flush)
     else:
-        print(*text.values, sep=sep, end=end, file=file, flush=flush)
+        text.ask_objects()
+
+
+_printing = ContextVar("distify_prints", default=False)
+
+
+def _print(*values: object, **how: Any) -> None:
+    """Python's `print`, or what a script has put in its place: that may call what `print` has been before, which is
+    this."""
+    again = _printing.get()
+    token = _printing.set(True)
+    try:
+        (_of_python if again else builtins.print)(*values, **how)
+    finally:
+        _printing.reset(token)
+
+
+_of_python = builtins.print
+
+
+@contextmanager
+def _muted() -> Iterator[None]:
+    """What a stream of the script's own hands on to the terminal, rank 0's does."""
+    streams = [one for one in (sys.__stdout__, sys.__stderr__) if one is not None]
+    for one in streams:
+        one.write = len  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for one in streams:
+            del one.write
 
 
 class _Text:

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 from distify_runtime import communicator
+from distify_runtime.main_process import StandIn
 
 from tests.runtime.ranks import RankFailed, on_ranks, run_script
 
@@ -352,6 +353,11 @@ def _paths_of_stand_ins(folder: str) -> str:
     return message
 
 
+def test_a_stand_in_does_not_say_what_is_in_it() -> None:
+    with pytest.raises(TypeError, match=r"what is in ZipFile\.namelist"):
+        assert "a" in StandIn("ZipFile").namelist()
+
+
 def test_stand_in_never_becomes_a_path(tmp_path: Path) -> None:
     assert "rank 0" in on_ranks(_paths_of_stand_ins, str(tmp_path))[1]
     assert len(os.listdir(tmp_path)) == 1
@@ -405,6 +411,54 @@ def test_what_is_printed_into_memory_is_there_on_every_rank() -> None:
     first, second = run_script(PRINTS)
     assert first.err == second.err == "caught-1\nput there\n"
     assert (first.out, second.out) == ("shown\nshown too\n", "")
+
+
+TEES = """\
+import builtins
+import sys
+
+import distify_runtime as rt
+from distify_runtime import rank_zero_print as print
+import numpy as np
+
+
+class Tee:
+    def __init__(self, stream):
+        self.stream, self.lines = stream, 0
+
+    def write(self, text):
+        self.lines += text.count("\\n")
+        self.stream.write(text)
+
+    def flush(self):
+        self.stream.flush()
+
+
+terminal = sys.stdout
+sys.stdout = Tee(terminal)
+print("one")
+print("two", file=sys.stdout)
+sys.stdout, tee = terminal, sys.stdout
+print("three")
+seen, before = [], print
+
+
+def spy(*values, **how):
+    seen.append(values)
+    before(*values, **how)
+
+
+builtins.print = spy
+print("four")
+sys.stderr.write(f"{tee.lines} {len(seen)}\\n")
+"""
+
+
+def test_what_a_stream_or_a_print_of_the_scripts_own_counts_is_the_same_on_every_rank() -> None:
+    first, second = run_script(TEES)
+    assert first.out == "one\ntwo\nthree\nfour\n"
+    assert second.out == ""
+    assert first.err == second.err == "2 1\n"
 
 
 HANDLERS = """\

@@ -236,7 +236,7 @@ class _Search:
 
     def _is_a_mean_on_either_way(self, node: cst.IfExp) -> bool:
         """Not where ranks may go different ways: the mean of each rank's best is not the best mean."""
-        return self.facts.value(node).scale is Scale.MEAN and not self._is_one_ranks(node.test)
+        return self.facts.value(node).scale is Scale.MEAN and not self._differs(self.facts.value(node.test))
 
     def _looks_up(self, node: cst.CSTNode) -> bool:
         """`sizes.get(len(x), 0)`: of a rank's own, or by a key of its own, where that of all ranks is another one."""

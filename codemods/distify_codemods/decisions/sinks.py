@@ -113,7 +113,8 @@ def _held(facts: Facts, method: cst.Attribute) -> Kind | None:
     """How a list or dictionary of the script's own keeps what its method is given."""
     name, holders = method.attr.value, facts.value(method.value).objs
     lists = any(isinstance(obj, Sequence) or _named(obj).startswith("collections.") for obj in holders)
-    if name in python.ADDING and (lists or not holders):
+    queues = any(_named(obj).startswith(python.QUEUES) for obj in holders)
+    if (name in python.ADDING and (lists or not holders)) or (name in python.PUTTING and queues):
         return Kind.ADDED
     if name == "update" and any(isinstance(obj, Mapping) for obj in holders):
         return Kind.STORED

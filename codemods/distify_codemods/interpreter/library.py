@@ -10,7 +10,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
-from distify_codemods.inside import core
+from distify_codemods.inside import core, values_in
 from distify_codemods.interpreter import (
     commands,
     containers,
@@ -34,6 +34,7 @@ from distify_codemods.interpreter import (
     scales,
     search_path,
     state,
+    tallies,
     tensor_functions,
     text,
 )
@@ -120,7 +121,9 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     if name != python.PRINT:
         machine.event(Kind.CALL, node, name=name, arguments=arguments, value=value)
     for place in in_place.written_by(name, node):
-        state.written(machine, place, node, join(*arguments.all()), torch_data.LOADERS)
+        given = join(*(one for value in arguments.all() for one in values_in(value)))
+        tallies.filled(machine, place, given, given, adds=name in in_place.ADDS)
+        state.written(machine, place, node, given, torch_data.LOADERS)
     return value
 
 
@@ -326,8 +329,8 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
     "collections.defaultdict": containers.default_dictionary,
     python.COUNTER: containers.counter,
     "apex.amp.initialize": _initialised,
-    "functools.partial": _partial,
-    "functools.partialmethod": partial(_partial, method=True),
+    python.PARTIAL: _partial,
+    python.PARTIAL_METHOD: partial(_partial, method=True),
     f"{python.SEARCH_PATH}.append": search_path.append,
     f"{python.SEARCH_PATH}.insert": search_path.insert,
     f"{python.SEARCH_PATH}.extend": search_path.extend,

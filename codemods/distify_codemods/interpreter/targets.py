@@ -28,6 +28,7 @@ from distify_codemods.interpreter import (
     state,
     storing,
     subscripts,
+    tallies,
     tensors,
     ways,
 )
@@ -43,7 +44,7 @@ from distify_codemods.objects import (
 )
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import IGNORED, Counter, Shape, Zero
-from distify_codemods.scale import Scale
+from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, gpu_texts, join
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
     ]
     key = keys[-1] if isinstance(target.slice[-1].slice, cst.Index) else NOTHING
     machine.event(Kind.STORE, target, name="[]", receiver=receiver, receiver_node=target.value, value=value)
+    tallies.filled(machine, target.value, join(*keys), value, adds=_is_added_to(machine, target, keys))
     state.written(machine, target.value, target, value.adding(join(*keys).sources), torch_data.LOADERS)
     pairing.written(machine, target, receiver, keys, value)
     single_rows.written(machine, target, receiver, keys[0], value)
@@ -135,6 +137,13 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
             holding.append(machine, obj, ways.chosen(holding.any_item(value) if one_by_one else value, key))
     if machine.tracing and not receiver.objs and isinstance(target.value, cst.Name):
         machine.bind(target.value.value, graph.stored(receiver, value))
+
+
+def _is_added_to(machine: Machine, target: cst.Subscript, keys: list[Value]) -> bool:
+    """Each time that it is named; of many keys at once, one that comes twice is added to once."""
+    statement = machine.frame.module.parents.get(target)
+    adds = isinstance(statement, cst.AugAssign) and isinstance(statement.operator, cst.AddAssign)
+    return adds and not any(key.scale in PER_SAMPLE for key in keys)
 
 
 def counted(machine: Machine, target: cst.BaseExpression, value: Value, node: cst.Assign) -> Value:

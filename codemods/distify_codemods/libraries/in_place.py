@@ -33,7 +33,12 @@ OF_LISTS = frozenset(
         *(f"bisect.insort{end}" for end in ("", "_left", "_right")),
     ]
 )
-_OF_ARRAYS = frozenset(f"numpy.{name}" for name in ("put", "place", "putmask", "copyto"))
+#: What adds to entries of an array or tensor, each as often as it is named; what writes into them.
+ADDS = frozenset({"numpy.add.at", "index_add_", "scatter_add_"})
+AT_PLACES = frozenset(
+    """index_add_ index_copy_ index_fill_ index_put_ scatter_ scatter_add_ put_ fill put itemset""".split()
+)
+_OF_ARRAYS = frozenset(f"numpy.{name}" for name in "put place putmask copyto put_along_axis fill_diagonal".split())
 
 
 #: Libraries whose tables have views that are written into: `frame.loc[rows, "loss"] = losses`.

@@ -21,6 +21,7 @@ ZIP, MAP = "builtins.zip", "builtins.map"
 STATIC, OF_THE_CLASS = "builtins.staticmethod", "builtins.classmethod"
 CONTEXT_MANAGERS = frozenset({"contextlib.contextmanager", "contextlib.asynccontextmanager"})
 SUPPRESSES = "contextlib.suppress"
+PARTIAL, PARTIAL_METHOD = "functools.partial", "functools.partialmethod"
 #: What ends the program, and what does where nothing catches it.
 EXITS = frozenset({"sys.exit", "os._exit", "builtins.exit", "builtins.quit"})
 ENDING = ("builtins.SystemExit", "builtins.KeyboardInterrupt")
@@ -155,3 +156,6 @@ ITSELF = frozenset({"sys.modules", "__main__"})
 
 #: Methods that put something into a list, a set or a queue.
 ADDING = frozenset("append extend add insert appendleft extendleft".split())
+#: What others take out of again, often in a thread of their own.
+QUEUES = ("queue.", "multiprocessing.")
+PUTTING = frozenset({"put", "put_nowait"})

@@ -27,6 +27,12 @@ def is_of_script(file: str) -> bool:
     return not file.startswith("<") and not real.startswith(_LIBRARIES) and _INSTALLED.isdisjoint(real.split(os.sep))
 
 
+def is_defined_by_script(kind: type, method: str) -> bool:
+    """Whether the script says what this method of a class does."""
+    code = getattr(getattr(kind, method, None), "__code__", None)
+    return code is not None and is_of_script(code.co_filename)
+
+
 def line_of_script(frame: FrameType) -> str:
     """`train.py:12`, of the innermost line that is no library's; empty where there is none."""
     return _line_of_script((one.f_code.co_filename, line) for one, line in traceback.walk_stack(frame))

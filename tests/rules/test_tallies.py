@@ -1,0 +1,91 @@
+"""Tables that a turn makes and fills at places which its own samples say are of these samples."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Options, Strategy
+
+from tests.rules.scripts import IMPORTS, conversion_of, converted, script
+
+SETUP = """\
+import numpy as np
+
+total = np.zeros(3)
+"""
+LOOP = """\
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        kinds = (y > 0).long().flatten()
+        FILL
+        total += np.asarray(counts)
+    print(total)
+"""
+ADDED_UP = {
+    "one by one": "counts = np.zeros(3)\nfor kind in kinds.tolist():\n    counts[kind] += 1",
+    "numpy": "counts = np.zeros(3)\nnp.add.at(counts, kinds.numpy(), 1)",
+    "numpy, of several keys": "counts = np.zeros((3, 3))\nnp.add.at(counts, (kinds.numpy(), kinds.numpy()), 1)",
+    "index_add_": "counts = torch.zeros(3)\ncounts.index_add_(0, kinds, torch.ones(len(kinds)))",
+    "scatter_add_": "counts = torch.zeros(3)\ncounts.scatter_add_(0, kinds, torch.ones(len(kinds)))",
+}
+NO_SUMS = {
+    "what comes twice counts once": "counts = torch.zeros(3)\ncounts[kinds] += 1",
+    "set": "counts = np.zeros(3)\ncounts[kinds.numpy()] = 1",
+    "fill": "counts = np.zeros(3)\ncounts.fill(x.max())",
+    "copyto": "counts = np.zeros(3)\nnp.copyto(counts, x[0, :3].numpy())",
+    "put": "counts = np.zeros(3)\nnp.put(counts, kinds.numpy(), 1)",
+}
+
+
+def _script(fill: str) -> str:
+    return script(imports=IMPORTS + SETUP, loop=LOOP.replace("FILL", fill.replace("\n", "\n        ")))
+
+
+@pytest.mark.parametrize("fill", ADDED_UP.values(), ids=ADDED_UP)
+def test_counts_of_a_turn_are_summed_over_ranks(fill: str) -> None:
+    assert "        total += rt.all_reduce_sum(np.asarray(counts))\n" in converted(_script(fill))
+
+
+@pytest.mark.parametrize("fill", NO_SUMS.values(), ids=NO_SUMS)
+def test_what_is_no_sum_needs_whole_batches(fill: str) -> None:
+    assert conversion_of(_script(fill), options=Options()).strategy is Strategy.SHARED
+
+
+@pytest.mark.parametrize(
+    "fill", ["counts = np.zeros(3)\ncounts[epoch] += 1", "counts = np.zeros(3)\nfor k in range(3):\n    counts[k] = k"]
+)
+def test_what_ranks_fill_alike_is_left_as_it_is(fill: str) -> None:
+    new = converted(_script(fill))
+    assert "all_reduce" not in new
+
+
+WEIGHTED = """\
+def weights(kinds):
+    counts = np.zeros(3)
+    np.add.at(counts, kinds.numpy(), 1)
+    return torch.as_tensor(1 / (counts + 1)).float()
+
+
+for epoch in range(3):
+    for x, y in loader:
+        kinds = (y > 0).long().flatten()
+        loss = nn.functional.cross_entropy(model(x).expand(-1, 3), kinds, weight=weights(kinds))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_weights_that_a_function_makes_of_counts_are_those_of_all_samples() -> None:
+    new = converted(script(imports=IMPORTS + SETUP, loop=WEIGHTED))
+    assert "1 / (rt.sum_over_ranks(counts) + 1)" in new
+    assert "loss = rt.weighted_mean(nn.functional.cross_entropy, " in new
+
+
+def test_counts_of_all_batches_are_no_tally_of_a_turn() -> None:
+    loop = LOOP.replace("FILL", "np.add.at(total, kinds.numpy(), 1)").replace("total += np.asarray(counts)", "pass")
+    before = script(imports=IMPORTS + SETUP, loop=loop)
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARED
