@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -27,8 +28,9 @@ _BY_CLASS = (functional.cross_entropy, functional.nll_loss)
 
 @collective
 def sum_over_ranks(value: T) -> T:
-    """The sum of a tensor or number over all ranks, with its gradient. A collective while gradients are recorded.
+    """The sum of a tensor, array or number over all ranks, of a tensor with its gradient.
 
+    A collective while gradients are recorded.
     Raises TypeError for other values and bool tensors.
     """
     if not _is_active():
@@ -38,9 +40,13 @@ def sum_over_ranks(value: T) -> T:
             raise TypeError("sum_over_ranks cannot add bool tensors: convert them first")
         return _Sum.apply(value)  # type: ignore[no-any-return,no-untyped-call]
     total = torch.as_tensor(value, dtype=torch.float64, device=device())
-    if isinstance(value, bool) or total.dim():
-        raise TypeError(f"sum_over_ranks adds tensors and numbers, not {type(value).__name__}")
+    numpy = sys.modules.get("numpy")
+    is_array = bool(numpy and isinstance(value, numpy.ndarray) and value.dtype.kind in "iuf")
+    if isinstance(value, bool) or (total.dim() and not is_array):
+        raise TypeError(f"sum_over_ranks adds tensors, arrays and numbers, not {type(value).__name__}")
     communicator.all_reduce(total)
+    if is_array:
+        return total.cpu().numpy().astype(value.dtype)  # type: ignore[attr-defined,return-value]
     return type(value)(total.item())  # type: ignore[call-arg]
 
 

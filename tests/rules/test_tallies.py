@@ -11,6 +11,12 @@ SETUP = """\
 import numpy as np
 
 total = np.zeros(3)
+
+
+def fill(table, values):
+    table[1:] = values[1:]
+
+
 """
 LOOP = """\
 for epoch in range(3):
@@ -37,6 +43,13 @@ NO_SUMS = {
     "fill": "counts = np.zeros(3)\ncounts.fill(x.max())",
     "copyto": "counts = np.zeros(3)\nnp.copyto(counts, x[0, :3].numpy())",
     "put": "counts = np.zeros(3)\nnp.put(counts, kinds.numpy(), 1)",
+    "a slice": "counts = torch.ones(3)\ncounts[:] = x[0, :3]",
+    "a mask": "counts = torch.full((8, 4), 2.0)\ncounts[x > 0] = 1",
+    "a part that is copied to": "counts = torch.empty(4)\ncounts[:3].copy_(x[0, :3])",
+    "a view": "counts = torch.zeros(3)\ncounts.view(-1).add_(x[0, :3])",
+    "another name": "counts = torch.zeros(2, 3)\nrow = counts[1]\nrow += x[0, :3]",
+    "a function that changes what it is given": "counts = torch.zeros(3)\nfill(counts, x[0, :3])",
+    "where it is put": "counts = torch.zeros(3)\ntorch.add(x[0, :3], 1, out=counts)",
 }
 
 

@@ -61,6 +61,8 @@ def _parts() -> Any:
     (gradient,) = torch.autograd.grad(loss, value, create_graph=True)
     (second,) = torch.autograd.grad(gradient, value)
     numbers = rt.sum_over_ranks(2 + rank), rt.sum_over_ranks(0.5), rt.sum_over_ranks(np.int64(rank))
+    array = rt.sum_over_ranks(np.array([rank, 1], dtype=np.float32))
+    assert (array.dtype, array.tolist()) == (np.float32, [1.0, 2.0])
     picked = rt.global_mean(torch.arange(3.0)[: 3 * rank])
     with torch.no_grad():
         alone = rt.sum_over_ranks(value), rt.mean_over_ranks(value), rt.global_mean(value)
@@ -92,6 +94,7 @@ def _others() -> Any:
         lambda: rt.weighted_mean(nn.Identity(), values),
         lambda: rt.sum_over_ranks(values > 0.5),
         lambda: rt.sum_over_ranks([1, 2]),
+        lambda: rt.sum_over_ranks(np.array(["a"])),
     ):
         with pytest.raises(TypeError):
             call()
@@ -109,7 +112,7 @@ def test_other_criteria() -> None:
         assert spread == pytest.approx(divergence.item(), abs=1e-12)
         assert soft == pytest.approx(0.6931471805599453, abs=1e-12)
         assert entropy == pytest.approx(functional.binary_cross_entropy(values, wanted).item(), abs=1e-12)
-        assert len(refused) == 4
+        assert len(refused) == 5
 
 
 def test_in_one_process_they_are_what_they_were() -> None:

@@ -37,6 +37,7 @@ from distify_codemods.objects import (
     Sequence,
 )
 from distify_codemods.ordered import Ordered
+from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
@@ -217,7 +218,9 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, node: cst.CS
             rebinding.settle(machine, one)
     if cls.derives_from(*python.PLAIN_VALUES):
         number = join(*arguments.all())
-        return replace(value, scale=number.scale, sources=number.sources)
+        changes = cls.member("__new__") is not None or cls.derives_from(python.INTEGER)
+        scale = Scale.UNKNOWN if changes and number.scale is not Scale.CONST else number.scale
+        return replace(value, scale=scale, sources=number.sources)
     return value
 
 

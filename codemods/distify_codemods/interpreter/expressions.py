@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
     attributes,
@@ -29,7 +30,9 @@ from distify_codemods.interpreter import (
 )
 from distify_codemods.libraries import torch_data
 from distify_codemods.objects import Sequence
-from distify_codemods.ordered import EMPTY
+from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.origins import WORDED
+from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value, join, join_two, worded
 
 if TYPE_CHECKING:
@@ -137,15 +140,20 @@ def _formatted(machine: Machine, node: cst.FormattedString) -> Value:
             plain = not set(part.value) & set("{}\\")
             parts.append(machine.literal(part, part.value) if plain else NOTHING)
     path = folders.put_together(machine, node, parts)
-    return Value(path.alone if path is not None else EMPTY, sources=worded(values))
+    return _text(values, path.alone if path is not None else EMPTY)
+
+
+def _text(values: list[Value], objs: Ordered[Obj] = EMPTY) -> Value:
+    """A text that these are filled into; what is read of it again is no number that is known."""
+    sources = worded(values)
+    return Value(objs, Scale.UNKNOWN if WORDED in sources else Scale.CONST, sources)
 
 
 def _concatenated(machine: Machine, node: cst.ConcatenatedString) -> Value:
     """`f"{a} " f"{b}"`: what is filled in may be in either part."""
     if tree.string(node) is not None:
         return _constant(machine, node)
-    parts = [machine.evaluate(node.left), machine.evaluate(node.right)]
-    return Value(sources=worded(parts))
+    return _text([machine.evaluate(node.left), machine.evaluate(node.right)])
 
 
 def _constant(machine: Machine, node: cst.BaseExpression) -> Value:

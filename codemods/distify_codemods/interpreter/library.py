@@ -34,7 +34,6 @@ from distify_codemods.interpreter import (
     scales,
     search_path,
     state,
-    tallies,
     tensor_functions,
     text,
 )
@@ -122,8 +121,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         machine.event(Kind.CALL, node, name=name, arguments=arguments, value=value)
     for place in in_place.written_by(name, node):
         given = join(*(one for value in arguments.all() for one in values_in(value)))
-        tallies.filled(machine, place, given, given, adds=name in in_place.ADDS)
-        state.written(machine, place, node, given, torch_data.LOADERS)
+        state.written(machine, place, node, given, torch_data.LOADERS, adds=name in in_place.ADDS)
     return value
 
 

@@ -37,7 +37,6 @@ from distify_codemods.interpreter import (
     single_rows,
     state,
     storing,
-    tallies,
     tensors,
 )
 from distify_codemods.libraries import (
@@ -111,9 +110,8 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
     modules.add(machine, obj, name, arguments)
     if name in torch_nn.REGISTERING:
         _register(machine, receiver, arguments, node)
-    if name in in_place.AT_PLACES and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        given = join(*arguments.all())
-        tallies.filled(machine, node.func.value, given, given, adds=name in in_place.ADDS)
+    if name in in_place.OF_ARRAYS:
+        state.method(machine, name, node, join(*arguments.all()), torch_data.LOADERS)
     if name.endswith("_"):
         if isinstance(node, cst.Call):
             _change(machine, name, receiver, value, arguments, node)

@@ -15,7 +15,7 @@ import libcst as cst
 
 from distify_codemods import reads, tree
 from distify_codemods.allocation import AT_THE_TOP, Obj
-from distify_codemods.interpreter import forms, other_names, pooling
+from distify_codemods.interpreter import forms, other_names, pooling, tallies
 from distify_codemods.libraries import in_place
 from distify_codemods.objects import External, Instance, Mapping, Sequence
 from distify_codemods.ordered import Ordered
@@ -46,9 +46,18 @@ def _dealt_by(value: Value, loaders: frozenset[str]) -> tuple[Obj, ...]:
 
 
 def written(
-    machine: Machine, place: cst.BaseExpression, node: cst.CSTNode, value: Value, loaders: frozenset[str]
+    machine: Machine,
+    place: cst.BaseExpression,
+    node: cst.CSTNode,
+    value: Value,
+    loaders: frozenset[str],
+    *,
+    adds: bool = False,
+    in_order: bool = False,
 ) -> None:
     """Something is written into the tensor at `place`, whatever other names it has.
+
+    adds: beside what is there, each time that a place is named; in_order: at the place of each sample in its batch.
 
     What was made of something that batches left behind is of these batches still: `weights[k] = 1 / counts[k]`. Rows of
     all ranks are no rank's own: whatever takes them from there, takes those of the whole batch.
@@ -61,6 +70,9 @@ def written(
     mark = machine.made(Kept, node, dealt, of=dealt) if dealt else None
     for frame, root in _all_names(machine, place) if dealt or carried else ():
         put(machine, root, carried, frame=frame)
+        fills = mark is not None and not in_order
+        if fills and isinstance(root, cst.Name) and tallies.filled(machine, frame, root, value, adds=adds):
+            continue
         if mark is not None and isinstance(root, cst.Name):
             _mark_name(machine, frame, root.value, mark, loaders)
         elif mark is not None and isinstance(root, cst.Attribute):
@@ -151,12 +163,21 @@ def put(
                 machine.keep(obj.attributes, root.attr.value, known.adding(marks), obj)
 
 
+def added(machine: Machine, place: cst.Name, value: Value, loaders: frozenset[str]) -> None:
+    """`row += values`, where `row` shows a part of a tensor that has another name."""
+    if of_a_share(value, loaders):
+        for frame, root in _all_names(machine, place):
+            if isinstance(root, cst.Name) and root is not place:
+                tallies.filled(machine, frame, root, value, adds=value.scale in (Scale.SUM, Scale.COUNT))
+
+
 def method(machine: Machine, name: str, node: cst.CSTNode, value: Value, loaders: frozenset[str]) -> None:
     """`centers.index_add_(0, labels, features)`; `one_hot.zero_()`"""
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return
-    if name in in_place.METHODS:
-        written(machine, node.func.value, node, value, loaders)
+    part = name in in_place.OVERWRITING and not _is_whole(node.func.value)
+    if part or name in in_place.METHODS or name in in_place.OF_ARRAYS:
+        written(machine, node.func.value, node, value, loaders, adds=name in in_place.ADDS)
     elif name in _RENEWING:
         renewed(machine, node.func.value)
 

@@ -28,7 +28,6 @@ from distify_codemods.interpreter import (
     state,
     storing,
     subscripts,
-    tallies,
     tensors,
     ways,
 )
@@ -109,8 +108,11 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
     ]
     key = keys[-1] if isinstance(target.slice[-1].slice, cst.Index) else NOTHING
     machine.event(Kind.STORE, target, name="[]", receiver=receiver, receiver_node=target.value, value=value)
-    tallies.filled(machine, target.value, join(*keys), value, adds=_is_added_to(machine, target, keys))
-    state.written(machine, target.value, target, value.adding(join(*keys).sources), torch_data.LOADERS)
+    state.written(
+        machine, target.value, target, value.adding(join(*keys).sources), torch_data.LOADERS,
+        adds=_is_added_to(machine, target, keys),
+        in_order=any(isinstance(obj, Counter) for key in keys for obj in key.objs),
+    )  # fmt: skip
     pairing.written(machine, target, receiver, keys, value)
     single_rows.written(machine, target, receiver, keys[0], value)
     if any(one.scale is Scale.COUPLED for one in (value, *keys)) and not any(
@@ -191,4 +193,6 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
         machine.event(Kind.STORE, node.target, name="data", receiver=current, receiver_node=node.target, value=value)
     held = Ordered(obj for obj in current.objs if isinstance(obj, (Sequence, Mapping, Parameters)))
     left: Ordered[Obj] = Ordered[Obj](held).union(*(one.objs for one in own))
+    if isinstance(node.target, cst.Name) and not left:
+        state.added(machine, node.target, operand, torch_data.LOADERS)
     assign(machine, node.target, value.of(left))

@@ -33,12 +33,11 @@ OF_LISTS = frozenset(
         *(f"bisect.insort{end}" for end in ("", "_left", "_right")),
     ]
 )
-#: What adds to entries of an array or tensor, each as often as it is named; what writes into them.
+#: What adds to entries of an array or tensor, each as often as it is named.
 ADDS = frozenset({"numpy.add.at", "index_add_", "scatter_add_"})
-AT_PLACES = frozenset(
-    """index_add_ index_copy_ index_fill_ index_put_ scatter_ scatter_add_ put_ fill put itemset""".split()
-)
-_OF_ARRAYS = frozenset(f"numpy.{name}" for name in "put place putmask copyto put_along_axis fill_diagonal".split())
+#: Methods of arrays.
+OF_ARRAYS = frozenset("fill put itemset".split())
+_WRITING = frozenset(f"numpy.{name}" for name in "put place putmask copyto put_along_axis fill_diagonal".split())
 
 
 #: Libraries whose tables have views that are written into: `frame.loc[rows, "loss"] = losses`.
@@ -52,7 +51,7 @@ def is_a_table(name: str) -> bool:
 
 def is_of_arrays(name: str) -> bool:
     """A function of NumPy that writes into its first argument: `numpy.add.at(counts, labels, 1)`."""
-    return name in _OF_ARRAYS or (name.startswith("numpy.") and name.endswith(".at"))
+    return name in _WRITING or (name.startswith("numpy.") and name.endswith(".at"))
 
 
 def written_by(name: str, call: cst.CSTNode) -> Iterator[cst.BaseExpression]:
