@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from distify_codemods import Options
 
 from tests.rules.scripts import IMPORTS, converted, script
 
@@ -185,3 +186,49 @@ record = contextlib.ExitStack().enter_context(recording())
 def test_a_function_that_nobody_has_seen_is_given_the_mean() -> None:
     loop = BEST.replace("best = {chosen}", "record(figure)")
     assert "        record(rt.all_reduce_mean(figure))\n" in converted(script(imports=IMPORTS + RECORDER, loop=loop))
+
+
+WEAK = """\
+import weakref
+
+
+class Keeper:
+    def __init__(self):
+        self.kept = []
+
+    def log(self, value):
+        self.kept.append(value)
+
+
+keeper = Keeper()
+found = weakref.ref(keeper)
+"""
+
+
+@pytest.mark.parametrize("given", ["figure", "epoch"])
+def test_a_method_of_something_unseen_that_the_script_defines(given: str) -> None:
+    loop = BEST.replace("best = {chosen}", f"found().log({given})")
+    wanted = "rt.all_reduce_mean(figure)" if given == "figure" else given
+    assert f"        found().log({wanted})\n" in converted(script(imports=IMPORTS + WEAK, loop=loop))
+
+
+TEXTS = ["float(f'{figure:.4f}')", "float('%.4f' % figure)", "Cut(figure)", "Whole(figure)"]
+NUMBERS = """\
+class Cut(float):
+    def __new__(cls, value):
+        return super().__new__(cls, min(value, 1.0))
+
+
+class Whole(int):
+    pass
+
+
+"""
+
+
+@pytest.mark.parametrize("read", TEXTS)
+def test_what_is_read_of_a_text_or_a_number_of_ones_own_is_no_mean(read: str) -> None:
+    loop = BEST.replace("        loss.backward()\n", "").replace("        optimizer.step()\n", "")
+    loop = loop.replace("best = {chosen}", f"(loss / (1 + {read})).backward()\n        optimizer.step()")
+    new = converted(script(imports=IMPORTS + NUMBERS, loop=loop), Options())
+    assert any(one in new for one in ("rt.gather_samples(", "rt.data_parallel(", "% rt.mean_over_ranks(figure)"))

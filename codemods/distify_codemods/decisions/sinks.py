@@ -93,7 +93,7 @@ def _logs_are_files(facts: Facts) -> bool:
 
 def _of_call(facts: Facts, module: Module, node: cst.Call, loggers: tuple[str, ...]) -> Iterator[Sink]:
     kind = _taker(facts, node, loggers)
-    unseen = kind is None and _is_unknown(facts.value(node.func))
+    unseen = kind is None and _is_unknown(facts, facts.value(node.func))
     if unseen:
         kind = Kind.HANDED
     if kind is None:
@@ -152,9 +152,24 @@ def _called(callee: Value) -> Iterator[Obj]:
             yield obj
 
 
-def _is_unknown(callee: Value) -> bool:
+def _is_unknown(facts: Facts, callee: Value) -> bool:
     """Whether it is not known what is called: something that nobody has made, or what a library has made."""
-    return not callee.objs or any(isinstance(obj, External) for obj in callee.objs)
+    return not callee.objs or any(isinstance(obj, External) or _is_unknown_method(facts, obj) for obj in callee.objs)
+
+
+def _is_unknown_method(facts: Facts, obj: Obj) -> bool:
+    """Of an object or class of the script's, which is not seen to have it, or of what is not seen itself."""
+    if not isinstance(obj, Method):
+        return False
+    holders = obj.receiver.objs if obj.receiver is not None else ()
+    if not holders:
+        return obj.name in _own_functions(facts)
+    return all(isinstance(one, Class) or (isinstance(one, Instance) and not _is_of_torch(one)) for one in holders)
+
+
+@answered_once
+def _own_functions(facts: Facts) -> set[str]:
+    return {one.name.value for module in facts.run.frames for one in module.nodes if isinstance(one, cst.FunctionDef)}
 
 
 def _adds_to_a_list(obj: Obj) -> bool:
