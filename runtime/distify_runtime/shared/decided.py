@@ -21,6 +21,10 @@ _MOST_COURSES = 10_000
 _Combination = frozenset[tuple[int, frozenset[int]]]
 
 
+#: The words of all ranks, and whether they have read different numbers.
+_Said = tuple[frozenset[int], bool]
+
+
 @dataclass
 class Decided:
     """Of the calls of one form. `differing_numbers`: ranks have read different ones. `operations`: what calls that were
@@ -31,7 +35,7 @@ class Decided:
     _courses: set[int] = field(default_factory=set)  # of nothing but these
     _combinations: dict[_Combination, bool] = field(default_factory=dict)
     _outcomes: set[tuple[int, int, frozenset[int]]] = field(default_factory=set)
-    _words: dict[frozenset[int], bool] = field(default_factory=dict)
+    _words: dict[_Said, bool] = field(default_factory=dict)
 
     @property
     def reads(self) -> bool:
@@ -51,9 +55,9 @@ class Decided:
 
     def seen(self, everyone: Sequence[Words]) -> bool | None:
         """Whether calls in which ranks read this are right in parts; None: not known."""
-        self.differing_numbers |= len({numbers for _, numbers in everyone}) > 1
-        words = frozenset(word for word, _ in everyone)
-        return self._words.get(words, None if any(words) else True)
+        words, differ = said = _said(everyone)
+        self.differing_numbers |= differ
+        return self._words.get(said, None if any(words) else True)
 
     def verdict(self, mixture: Mixture) -> bool | None:
         """The same, of all that was read. New is an outcome, and a new combination of those that were there."""
@@ -67,7 +71,11 @@ class Decided:
         if everyone:
             if len(self._words) >= _MOST_WORDS:
                 self._words.clear()
-            self._words[frozenset(word for word, _ in everyone)] = verdict
+            self._words[_said(everyone)] = verdict
+
+
+def _said(everyone: Sequence[Words]) -> _Said:
+    return frozenset(word for word, _ in everyone), len({numbers for _, numbers in everyone}) > 1
 
 
 def _combination(mixture: Mixture) -> _Combination:

@@ -1,9 +1,10 @@
 """What a pass reads out of tensors into Python, where it may decide by it: a rank sees the values of its part alone.
 
-Of each reading counts what a decision goes by most: true or false, the sign of a number, the signs of the least and the
-greatest of several, and, where the shape of a result follows from values (`nonzero`), whether it is empty. What reads
-below Python (`torch.jit.script`, sizes that are given as tensors) is not seen, nor is `x[mask]`: a `__getitem__` that
-is put into `Tensor` makes a sequence of every tensor, and `torch.tensor([one, two])` then asks each for its length.
+Of each reading counts what a decision goes by most: true or false, the sign of a number, and whether ranks have read
+different ones (a size, say), the signs of the least and the greatest of several, and, where the shape of a result
+follows from values (`nonzero`), whether it is empty. What reads below Python (`torch.jit.script`, sizes that are given
+as tensors) is not seen, nor is `x[mask]`: a `__getitem__` that is put into `Tensor` makes a sequence of every tensor,
+and `torch.tensor([one, two])` then asks each for its length.
 """
 
 from __future__ import annotations
@@ -30,14 +31,16 @@ from distify_runtime.shared.structure import has_numbers, told
 
 #: What ranks tell each other of their readings: a number that follows from the outcomes, and one from the numbers read.
 Words = tuple[int, int]
-#: Of one place in the program: the outcomes of the first readings in a pass, and those of all others.
-Outcomes = tuple[list[int], set[int]]
+#: Of one place in the program: the outcomes of the first readings in a pass, those of all others, and the numbers of
+#: the first ones.
+Outcomes = tuple[list[int], set[int], list[float]]
 #: Places, which reading it was there, and the outcomes that ranks have had.
 Mixture = frozenset[tuple[int, int, frozenset[int]]]
 
 _TOLD_APART = 4  # readings at one place, as of flags in a loop; what comes after them counts as one
 #: Outcomes: 0 and 1 are false and true; a number's sign, those of several, and whether something is there, come after.
 _NO_READING, _NUMBER, _NUMBERS, _SHAPE = -1, 10, 20, 60
+_DIFFERING = 70  # beside the sign of a number: ranks have read others
 _MASK = 2**62 - 1
 _RETURNED, _COMPUTED = 0, 1  # places: the outputs, and what they are computed by
 
@@ -59,7 +62,7 @@ class Readings:
         """The same on all ranks where they have read alike; (0, 0): there is nothing to tell."""
         if not self._at:
             return 0, 0
-        words = tuple((place, tuple(first), tuple(sorted(rest))) for place, (first, rest) in self._at.items())
+        words = tuple((place, tuple(first), tuple(sorted(rest))) for place, (first, rest, _) in self._at.items())
         numbers = hash(tuple(self._numbers)) & _MASK if self._numbers else 0
         return hash(words) & _MASK | 1, numbers  # of numbers alone: the same everywhere
 
@@ -73,13 +76,13 @@ class Readings:
     def returned(self, outputs: Any) -> None:
         """What a pass that reads gives beside tensors may be what it has read: it counts as one more reading."""
         if self._at and has_numbers(said := told(outputs)):
-            self._at[_RETURNED] = [zlib.crc32(repr(said).encode())], set()
+            self._at[_RETURNED] = [zlib.crc32(repr(said).encode())], set(), []
 
     def computes(self, new: frozenset[Operation]) -> None:
         """That counts as one more reading: by whatever it was decided, the others are to hear of it."""
         self.new = new
         if new:
-            self._at[_COMPUTED] = [zlib.crc32(repr(sorted(new)).encode())], set()
+            self._at[_COMPUTED] = [zlib.crc32(repr(sorted(new)).encode())], set(), []
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
@@ -103,13 +106,15 @@ class Readings:
         reader = _reader()
         if _module(reader).startswith("distify_runtime"):
             return  # BatchNorm, as it is computed here
-        first, rest = self._at.setdefault(self._place(reader), ([], set()))
+        first, rest, numbers = self._at.setdefault(self._place(reader), ([], set(), []))
+        number = 0.0 if number is not None and math.isnan(number) else number  # whose hash is another in each process
         if len(first) < _TOLD_APART:
             first.append(outcome)
+            numbers.append(0.0 if number is None else number)
         else:
             rest.add(outcome)
         if number is not None:
-            self._numbers.append(0.0 if math.isnan(number) else number)  # whose hash is another in each process
+            self._numbers.append(number)
 
     def _place(self, reader: FrameType) -> int:
         """Where it is read: a number that follows from the calls that lead there. The same on all ranks."""
@@ -131,12 +136,13 @@ def mixture_of(everyone: list[dict[int, Outcomes]]) -> Mixture:
     """Of each rank's outcomes."""
     found: set[tuple[int, int, frozenset[int]]] = set()
     for place in {place for one in everyone for place in one}:
-        ranks = [one.get(place, ([], set())) for one in everyone]
-        for index in range(max(len(first) for first, _ in ranks)):
-            outcomes = (first[index] if index < len(first) else _NO_READING for first, _ in ranks)
-            found.add((place, index, frozenset(outcomes)))
-        if any(rest for _, rest in ranks):
-            found.add((place, _TOLD_APART, frozenset().union(*(rest for _, rest in ranks))))
+        ranks = [one.get(place, ([], set(), [])) for one in everyone]
+        for index in range(max(len(first) for first, *_ in ranks)):
+            outcomes = {first[index] if index < len(first) else _NO_READING for first, *_ in ranks}
+            differ = len({numbers[index] for *_, numbers in ranks if index < len(numbers)}) > 1
+            found.add((place, index, frozenset(outcomes | {_DIFFERING} if differ else outcomes)))
+        if any(rest for _, rest, _ in ranks):
+            found.add((place, _TOLD_APART, frozenset().union(*(rest for _, rest, _ in ranks))))
     return frozenset(found)
 
 
