@@ -126,6 +126,12 @@ def worded(values: Iterable[Value]) -> Ordered[Obj | str]:
     return texts | Ordered[Obj | str]([WORDED]) if figures else texts
 
 
+def text_of(values: Iterable[Value], objs: Ordered[Obj] = EMPTY) -> Value:
+    """A text that these are put into; what is read of it again is no number that is known."""
+    sources = worded(values)
+    return Value(objs, Scale.UNKNOWN if WORDED in sources else Scale.CONST, sources)
+
+
 def gpu_texts(values: Iterable[Value]) -> Ordered[Obj | str]:
     """The texts among the values that begin as a GPU's name does, as sources of what is put together of them."""
     return Ordered(obj for value in values for obj in value.objs if isinstance(obj, Const) and _names_a_gpu(obj.value))

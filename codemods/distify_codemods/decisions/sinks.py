@@ -76,6 +76,9 @@ def _sinks(facts: Facts) -> Iterator[Sink]:
                 yield from _of_augmented(facts, module, node)
             elif isinstance(node, cst.Assign):
                 yield from _of_assignment(facts, module, node)
+            elif isinstance(node, cst.Expr) and isinstance(node.value, cst.BinaryOperation):
+                if _is_own(facts, node.value.left):  # `meter << loss.item()`
+                    yield Sink(Kind.HANDED, module, node, node.value.right)
             elif isinstance(node, cst.Return) and node.value is not None:
                 yield Sink(Kind.RETURNED, module, node, node.value)
             elif isinstance(node, cst.Yield) and isinstance(node.value, cst.BaseExpression):
@@ -219,7 +222,16 @@ def _is_of_torch(obj: Instance) -> bool:
     return obj.base is not None or (obj.of is not None and any(n.startswith("torch.") for n in obj.of.libraries))
 
 
+def _is_own(facts: Facts, taker: cst.BaseExpression) -> bool:
+    """Whether it is an object of a class of the script's, whose methods say what an operator does."""
+    objs = facts.value(taker).objs
+    return bool(objs) and all(isinstance(one, Instance) and not _is_of_torch(one) for one in objs)
+
+
 def _of_augmented(facts: Facts, module: Module, node: cst.AugAssign) -> Iterator[Sink]:
+    if isinstance(node.target, cst.Name) and _is_own(facts, node.target):
+        yield Sink(Kind.HANDED, module, node, node.value)
+        return
     if not isinstance(node.operator, (cst.AddAssign, cst.SubtractAssign)):
         return
     if isinstance(node.target, cst.Name):

@@ -57,7 +57,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         return dictionary(machine, arguments, node)
     if (gpus := _gpus(name, arguments.positional)) is not None:
         return gpus
-    if name in ("str", "repr"):  # a text is no number, whatever it tells
+    if name in ("str", "repr", "format"):  # a text is no number, whatever it tells
         scale = Scale.CONST if first.scale is Scale.CONST else Scale.UNKNOWN
         return Value(_text_of_a_path(machine, name, arguments, node), scale, first.sources)
     if name in ("float", "int", "abs", "round", "bool"):
@@ -111,7 +111,7 @@ _OF_ALL_ENTRIES = ("any", "all")
 
 
 def _other(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    if name in ("isinstance", "hasattr", "callable", "id", "hash", "format", "input"):
+    if name in ("isinstance", "hasattr", "callable", "id", "hash", "input"):
         return Value(sources=arguments.sources)
     machine.call_back(arguments, node)
     made = machine.made(External, node, f"builtins.{name}", name=f"builtins.{name}")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
     attributes,
@@ -24,16 +23,15 @@ from distify_codemods.interpreter import (
     operators,
     parts,
     reductions,
+    special,
     subscripts,
     ways,
     whole,
 )
 from distify_codemods.libraries import torch_data
 from distify_codemods.objects import Sequence
-from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import WORDED
-from distify_codemods.scale import Scale
-from distify_codemods.values import NOTHING, Value, join, join_two, worded
+from distify_codemods.ordered import EMPTY
+from distify_codemods.values import NOTHING, Value, join, join_two, text_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -133,27 +131,26 @@ def _formatted(machine: Machine, node: cst.FormattedString) -> Value:
     for part in node.parts:
         if isinstance(part, cst.FormattedStringExpression):
             value = machine.evaluate(part.expression)
-            values.append(reductions.read_out(machine, value, node))
+            told = special.converted(machine, _HOW_TOLD[part.conversion], value, part.expression, NOTHING)
+            values.append(reductions.read_out(machine, value if told is None else told, node))
             plain = part.conversion is None and part.format_spec is None
             parts.append(value if plain else NOTHING)
         elif isinstance(part, cst.FormattedStringText):
             plain = not set(part.value) & set("{}\\")
             parts.append(machine.literal(part, part.value) if plain else NOTHING)
     path = folders.put_together(machine, node, parts)
-    return _text(values, path.alone if path is not None else EMPTY)
+    return text_of(values, path.alone if path is not None else EMPTY)
 
 
-def _text(values: list[Value], objs: Ordered[Obj] = EMPTY) -> Value:
-    """A text that these are filled into; what is read of it again is no number that is known."""
-    sources = worded(values)
-    return Value(objs, Scale.UNKNOWN if WORDED in sources else Scale.CONST, sources)
+#: By what conversion of an f-string: the builtin function that it stands for.
+_HOW_TOLD = {None: "format", "r": "repr", "a": "repr", "s": "str"}
 
 
 def _concatenated(machine: Machine, node: cst.ConcatenatedString) -> Value:
     """`f"{a} " f"{b}"`: what is filled in may be in either part."""
     if tree.string(node) is not None:
         return _constant(machine, node)
-    return _text([machine.evaluate(node.left), machine.evaluate(node.right)])
+    return text_of([machine.evaluate(node.left), machine.evaluate(node.right)])
 
 
 def _constant(machine: Machine, node: cst.BaseExpression) -> Value:

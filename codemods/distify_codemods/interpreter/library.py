@@ -33,6 +33,7 @@ from distify_codemods.interpreter import (
     runners,
     scales,
     search_path,
+    special,
     state,
     tensor_functions,
     text,
@@ -81,8 +82,8 @@ _SOURCES = {
 
 
 def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
-    special = _FUNCTIONS.get(name)
-    known = special(machine, arguments, node) if special is not None else None
+    function = _FUNCTIONS.get(name)
+    known = function(machine, arguments, node) if function is not None else None
     if known is not None:
         value = known
     elif name in settings.NAMESPACES:
@@ -90,7 +91,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     elif name.startswith("random.") and (cut := cuts.made(machine, name, arguments, node)) is not None:
         value = cut
     elif name.startswith("builtins."):
-        value = containers.builtin_call(machine, name[9:], arguments, node)
+        told = special.converted(machine, name[9:], arguments.first, node, *arguments.positional[1:])
+        value = containers.builtin_call(machine, name[9:], arguments, node) if told is None else told
     elif kind := text.splits_of(name):
         value = text.make_splits(machine, kind, arguments, node)
     elif name in CALLERS or name in python.RUNNERS:

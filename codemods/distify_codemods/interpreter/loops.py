@@ -9,7 +9,18 @@ import libcst as cst
 
 from distify_codemods.allocation import Ref
 from distify_codemods.events import Here, Kind
-from distify_codemods.interpreter import aging, cuts, files, iteration, pooling, single_rows, state, turns, ways
+from distify_codemods.interpreter import (
+    aging,
+    cuts,
+    files,
+    iteration,
+    pooling,
+    single_rows,
+    special,
+    state,
+    turns,
+    ways,
+)
 from distify_codemods.interpreter.frames import merge
 from distify_codemods.libraries import python
 from distify_codemods.values import NOTHING, Value
@@ -50,7 +61,8 @@ def _again_and_again(machine: Machine, node: cst.For | cst.While, over: Value) -
         if isinstance(node, cst.For):
             machine.assign(node.target, cuts.dealt(machine, iteration.element_of(machine, iterator, node), node))
         else:
-            machine.event(Kind.TEST, node, value=machine.evaluate(node.test))
+            test = special.tested(machine, machine.evaluate(node.test), node)
+            machine.event(Kind.TEST, node, value=test)
         machine.here = outer
         parted, control = machine.parted, machine.control
         asked = over if isinstance(node, cst.For) else machine.values[node.test]

@@ -68,7 +68,7 @@ from distify_codemods.objects import (
 from distify_codemods.ordered import EMPTY
 from distify_codemods.origins import CHANCE
 from distify_codemods.scale import Scale
-from distify_codemods.values import NOTHING, Value, join, worded
+from distify_codemods.values import NOTHING, Value, join, text_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -179,7 +179,8 @@ def _value(machine: Machine, method: Method, receiver: Value, arguments: Argumen
     if isinstance(obj, Const) and isinstance(obj.value, str):
         plain = name == "format" and not arguments.keywords and arguments.star is None
         path = folders.filled_in(machine, node, obj.value, arguments.positional) if plain else None
-        return Value(path.alone if path is not None else EMPTY, sources=worded(arguments.all()) | arguments.sources)
+        told = text_of(arguments.all(), path.alone if path is not None else EMPTY)
+        return told.with_sources(told.sources | arguments.sources)
     if isinstance(obj, Method) and name in _PARAMETERS and obj.receiver is not None:
         whole = [core(one) for one in obj.receiver.objs if isinstance(one, (Instance, External, Wrapped))]
         return join(*(_parameters(machine, _held(machine, one, obj.name, node), name, node) for one in whole))

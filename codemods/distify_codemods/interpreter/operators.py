@@ -194,7 +194,7 @@ def _options(value: Value) -> list[object] | None:
 
 
 def conditional(machine: Machine, node: cst.IfExp) -> Value:
-    test = machine.evaluate(node.test)
+    test = special.tested(machine, machine.evaluate(node.test), node)
     known = truth(test)
     if known is not None:
         return machine.evaluate(node.body if known else node.orelse)

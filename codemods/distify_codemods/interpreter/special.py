@@ -1,4 +1,4 @@
-"""Operators of the script's own classes: `log << loss`, `total += loss`, `meter < best`."""
+"""Operators and conversions of the script's own classes: `log << loss`, `total += loss`, `meter < best`, `float(m)`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,36 @@ _COMPARED = {
     "LessThan": ("lt", "gt"), "LessThanEqual": ("le", "ge"), "GreaterThan": ("gt", "lt"),
     "GreaterThanEqual": ("ge", "le"), "Equal": ("eq", "eq"), "NotEqual": ("ne", "ne"),
 }  # fmt: skip
+
+
+#: By builtin functions, the first of these that a class has.
+_CONVERTING = {
+    "float": ("__float__", "__index__"), "int": ("__int__", "__index__"), "bool": ("__bool__", "__len__"),
+    "str": ("__str__", "__repr__"), "repr": ("__repr__",), "format": ("__format__", "__str__", "__repr__"),
+    "len": ("__len__",), "abs": ("__abs__",), "round": ("__round__",),
+}  # fmt: skip
+
+
+def converted(machine: Machine, name: str, value: Value, node: cst.CSTNode, *given: Value) -> Value | None:
+    """What a builtin function makes of objects of the script's own classes by their methods; None: nothing."""
+    found = []
+    for obj in value.objs if name in _CONVERTING else ():
+        own = next((one for method in _CONVERTING[name] if (one := _own(machine, obj, method)).objs), NOTHING)
+        if own.objs:
+            arguments = Arguments([*given] if any(_has(one, "__format__") for one in own.objs) else [])
+            found.append(machine.call(own, arguments, node))
+    return join(*found) if found else None
+
+
+def tested(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
+    """What a test asks for: of objects of the script's own, what they say of themselves."""
+    told = converted(machine, "bool", value, node)
+    return value if told is None else told
+
+
+def _has(method: Obj, name: str) -> bool:
+    function = method.function.node if isinstance(method, Bound) and method.function is not None else None
+    return isinstance(function, cst.FunctionDef) and function.name.value == name
 
 
 def called(machine: Machine, obj: Obj, name: str, given: list[Value], node: cst.CSTNode) -> Value:

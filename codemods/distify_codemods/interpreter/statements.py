@@ -19,6 +19,7 @@ from distify_codemods.interpreter import (
     loops,
     operators,
     pooling,
+    special,
     steady,
     targets,
     ways,
@@ -43,7 +44,7 @@ def _line(machine: Machine, node: cst.SimpleStatementLine) -> bool:
 
 
 def _branch(machine: Machine, node: cst.If) -> bool:
-    test = machine.evaluate(node.test)
+    test = special.tested(machine, machine.evaluate(node.test), node)
     known = operators.truth(test)
     outcomes = machine.outcomes.setdefault((node, machine.frame.context), set())
     outcomes.add(known)

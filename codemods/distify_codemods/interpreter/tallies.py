@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import reads
-from distify_codemods.origins import Zero
+from distify_codemods.allocation import Obj
+from distify_codemods.libraries import torch_data
+from distify_codemods.objects import External
+from distify_codemods.origins import Share, Zero
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
@@ -22,9 +25,11 @@ def filled(machine: Machine, frame: Frame, table: cst.Name, value: Value, *, add
     adds: beside what is there, so that all of it is a sum over samples.
     """
     known = frame.env.get(table.value)
-    if known is None or known.scale not in (Scale.CONST, Scale.SUM) or not all(map(_is_zero, known.objs)):
+    if known is None or not all(isinstance(obj, Zero) for obj in known.objs):
         return False
-    if not _is_of_this_turn(machine, frame, table):
+    is_new = known.scale is Scale.CONST and not any(_is_dealt(one) for one in known.sources)
+    is_begun = known.scale is Scale.SUM and bool(known.objs)
+    if not (is_new or is_begun) or not _is_of_this_turn(machine, frame, table):
         return False
     now = Value(known.objs, Scale.SUM if adds else Scale.COUPLED, known.sources | value.sources, dims=known.dims)
     if frame is machine.frame:
@@ -35,17 +40,21 @@ def filled(machine: Machine, frame: Frame, table: cst.Name, value: Value, *, add
     return True
 
 
-def _is_zero(obj: object) -> bool:
-    return isinstance(obj, Zero)
+def _is_dealt(source: Obj | str) -> bool:
+    return isinstance(source, Share) or (isinstance(source, External) and source.name in torch_data.LOADERS)
 
 
 def _is_of_this_turn(machine: Machine, frame: Frame, table: cst.Name) -> bool:
-    """Whether no loop that takes batches lies between where it was made and here."""
+    """Whether it is made in a loop, and no loop that takes batches lies between where it was made and here."""
     module = frame.module
     made = module.flow(table).reaching(table) if table in module.parents else []
     if not made or any(isinstance(one, cst.Param) for one in made):
         return False
-    between = {here.node for here in machine.here.up() if here.frame is frame}
-    taking = [event.here.loops[0].node for event in machine.draws if event.here.loops]
-    inside = between.intersection(taking)
-    return all(inside.issubset(module.enclosing(one)) for one in made)
+    loops = [here for here in machine.here.loops if here.frame is frame]
+    around = any(here.frame is not frame for here in machine.here.loops)
+    taking = {event.here.loops[0].node for event in machine.draws if event.here.loops}
+    for one in made:
+        outside = {here.node for here in loops}.difference(module.enclosing(one))
+        if outside & taking or not (around or len(outside) < len(loops)):
+            return False
+    return True

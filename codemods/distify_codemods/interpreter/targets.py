@@ -195,4 +195,6 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     left: Ordered[Obj] = Ordered[Obj](held).union(*(one.objs for one in own))
     if isinstance(node.target, cst.Name) and not left:
         state.added(machine, node.target, operand, torch_data.LOADERS)
-    assign(machine, node.target, value.of(left))
+    returned = join(*own)
+    alone = bool(returned.objs) and all(isinstance(obj, Instance) for obj in current.objs)
+    assign(machine, node.target, returned if alone else value.of(left))
