@@ -410,6 +410,18 @@ def test_what_passes_over_no_step_under_with(manager: str, leaves: str, kind: st
     assert not links(_guarded(manager, leaves, kind))
 
 
+# ---- models with other parameters than their own
+
+
+@pytest.mark.parametrize("given", ["(x,)", "x"])
+@pytest.mark.parametrize("name", ["torch.func.functional_call", "torch.nn.utils.stateless.functional_call"])
+def test_a_model_with_other_parameters(name: str, given: str) -> None:
+    before = script(loop=LOOP.replace("model(x)", f"{name}(model, dict(model.named_parameters()), {given})"))
+    [(line, message)] = links(before)
+    assert line == line_of(before, "functional_call(")
+    assert message.endswith("calls a trained model with other parameters than its own")
+
+
 # ---- samples that end where their batch says
 
 SIZED = """\

@@ -102,3 +102,55 @@ def test_counts_of_all_batches_are_no_tally_of_a_turn() -> None:
     loop = LOOP.replace("FILL", "np.add.at(total, kinds.numpy(), 1)").replace("total += np.asarray(counts)", "pass")
     before = script(imports=IMPORTS + SETUP, loop=loop)
     assert conversion_of(before, options=Options()).strategy is Strategy.SHARED
+
+
+PROTOTYPES = """\
+def spread(z, kinds):
+    rows = torch.zeros(3, 1)
+    for kind in range(3):
+        rows[kind] = z[kinds == kind].sum(0)
+    return torch.pdist(rows).mean()
+
+
+for epoch in range(3):
+    for x, y in loader:
+        kinds = (y > 0).long().flatten()
+        loss = nn.functional.mse_loss(model(x), y) - spread(model(x), kinds)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_what_is_filled_with_its_gradient_is_not_summed_without() -> None:
+    conversion = conversion_of(script(imports=IMPORTS + SETUP, loop=PROTOTYPES), options=Options())
+    new = "".join(one.after.decode() for one in conversion.files)
+    assert "all_reduce" not in new
+    assert "rt.gather_samples(" in new or conversion.strategy is Strategy.SHARED
+
+
+IN_PLACE = """\
+def standardise_(z):
+    z -= z.mean(0)
+    z /= {by}
+
+
+for epoch in range(3):
+    for x, y in loader:
+        x = x.clone()
+        standardise_(x)
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_a_function_relates_the_samples_that_it_is_given() -> None:
+    before = script(loop=IN_PLACE.format(by="z.std(0) + 1e-3"))
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARED
+
+
+def test_a_function_changes_each_sample_by_itself() -> None:
+    before = script(loop=IN_PLACE.format(by="2").replace("z.mean(0)", "1"))
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARDED

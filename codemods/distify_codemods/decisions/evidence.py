@@ -47,7 +47,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import contained, core, root
 from distify_codemods.interpreter.evidence import is_given_unseen, is_known, may_be_given_labels
-from distify_codemods.libraries import computing, torch_data
+from distify_codemods.libraries import computing, torch_data, torch_nn
 from distify_codemods.libraries.metrics import OVER_RANKS
 from distify_codemods.libraries.registry import is_tracker
 from distify_codemods.naming import brief
@@ -112,7 +112,7 @@ def links_seen(facts: Facts) -> list[Link]:
         [
             *_foreign(seen), *_unseen(seen), *_given_the_model(seen), *put_together.links(seen, marks),
             *decided_by_chance(seen), *drawn_for_batches(seen), *_kept_in_metrics(seen), *passed_over.links(seen),
-            *_asked(facts), *_single(seen), *_cropped(seen), *pools.links(as_it_stands(facts)),
+            *_asked(facts), *_single(seen), *_cropped(seen), *_with_parameters(seen), *pools.links(as_it_stands(facts)),
         ]
     )  # fmt: skip
 
@@ -221,6 +221,16 @@ def _cropped(facts: Facts) -> Iterator[Link]:
             module, site, f"how much `{brief(site)}` takes of each sample, the other samples of the batch decide: each "
             "rank would take as much as its own say",
         )  # fmt: skip
+
+
+def _with_parameters(facts: Facts) -> Iterator[Link]:
+    """`functional_call(model, fast, (x,))`: what wraps a model averages the gradients of its own parameters."""
+    for event in facts.calls(*torch_nn.WITH_PARAMETERS):
+        if facts.in_training(event) and _is_model(facts, event.arguments.get("module", 0) or Value()):
+            yield Link(
+                event.module, event.node,
+                f"`{brief(event.node)}` calls a trained model with other parameters than its own",
+            )  # fmt: skip
 
 
 def _kept_in_metrics(facts: Facts) -> Iterator[Link]:

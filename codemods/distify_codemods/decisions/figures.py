@@ -145,6 +145,8 @@ class _Search:
     def _of(self, sink: Sink) -> Iterator[Averaging | None]:
         if not self._is_one_ranks(sink.value) and not (sink.kind is Kind.LOGGED and self._holds_more(sink.value)):
             return
+        if self._is_into_a_tally(sink):
+            return
         place = self.places.of(sink.module, sink.node)
         if self._stage(sink, place) is not self.stage or not sink.counts(place) or self.places.may_train(sink.node):
             return
@@ -158,6 +160,11 @@ class _Search:
         covered = self._is_covered(sink.value, {*sink.own, *(node for _, node in figures)})
         if not covered or (sink.kind is Kind.LOGGED and self._holds_more(sink.value)):
             yield None
+
+    def _is_into_a_tally(self, sink: Sink) -> bool:
+        """What a turn fills and goes on with: it may be a part of the loss, with its gradient."""
+        targets = tree.targets(sink.node) if isinstance(sink.node, (cst.Assign, cst.AugAssign)) else []
+        return any(isinstance(one, cst.Subscript) and one.value in self.facts.run.machine.tallied for one in targets)
 
     def _are_numbers(self, sink: Sink, figures: list[tuple[Module, cst.BaseExpression]]) -> bool:
         """Whether these are all that is handed on: no loss that training goes back through, nor its batch."""

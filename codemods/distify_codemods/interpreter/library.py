@@ -270,6 +270,16 @@ def _in_parallel(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> V
     return machine.call(arguments.get("module", 0) or NOTHING, Arguments(given), node)
 
 
+def _with_parameters(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`functional_call(module, parameters, arguments)` returns what the module does, with these parameters."""
+    given = arguments.get("args", 2) or NOTHING
+    only = given.single()
+    positional = list(only.items) if isinstance(only, Sequence) and only.items is not None else [given]
+    result = machine.call(arguments.get("module", 0) or NOTHING, Arguments(positional), node)
+    changed = arguments.get("parameters_and_buffer_dicts", 1) or NOTHING
+    return result.adding(source for one in values_in(changed) for source in one.sources)
+
+
 def _checkpointed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`checkpoint(function, *arguments)` returns what the function does."""
     function = arguments.get("function", 0) or NOTHING
@@ -321,6 +331,7 @@ _FUNCTIONS: dict[str, Callable[[Machine, Arguments, cst.CSTNode], Value | None]]
     parallel.COUNT: lambda machine, arguments, node: external(machine, parallel.COUNT, arguments, node),
     torch_optim.CHECKPOINT: _checkpointed,
     **dict.fromkeys(parallel.FUNCTIONAL, _in_parallel),
+    **dict.fromkeys(torch_nn.WITH_PARAMETERS, _with_parameters),
     **dict.fromkeys(torch_nn.GIVE_BACK, _first),
     **dict.fromkeys(torch_nn.PARTS, _part),
     checkpoints.LOAD: reading.read,

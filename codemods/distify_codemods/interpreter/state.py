@@ -20,7 +20,7 @@ from distify_codemods.libraries import in_place
 from distify_codemods.objects import External, Instance, Mapping, Sequence
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Choice, Draw, Kept, Outlived, Pooled, Share, Whole, Zero
-from distify_codemods.scale import Scale
+from distify_codemods.scale import LOST, PER_SAMPLE, Scale
 from distify_codemods.values import Value
 
 if TYPE_CHECKING:
@@ -163,12 +163,19 @@ def put(
                 machine.keep(obj.attributes, root.attr.value, known.adding(marks), obj)
 
 
-def added(machine: Machine, place: cst.Name, value: Value, loaders: frozenset[str]) -> None:
-    """`row += values`, where `row` shows a part of a tensor that has another name."""
-    if of_a_share(value, loaders):
-        for frame, root in _all_names(machine, place):
-            if isinstance(root, cst.Name) and root is not place:
-                tallies.filled(machine, frame, root, value, adds=value.scale in (Scale.SUM, Scale.COUNT))
+def added(machine: Machine, place: cst.Name, value: Value, now: Value, loaders: frozenset[str]) -> None:
+    """`row += values`, `x -= x.mean(0)`, where it shows a tensor that has another name; `now`: what it has become."""
+    if not of_a_share(value, loaders):
+        return
+    for frame, root in _all_names(machine, place):
+        if not isinstance(root, cst.Name) or root is place:
+            continue
+        known = frame.env.get(root.value)
+        if not tallies.filled(machine, frame, root, value, adds=value.scale in (Scale.SUM, Scale.COUNT)) and (
+            known is not None and known.scale in PER_SAMPLE and now.scale in LOST
+        ):
+            frame.env[root.value] = Value(scale=Scale.COUPLED, sources=known.sources | now.sources, dims=known.dims)
+            reads.uncertain()
 
 
 def method(machine: Machine, name: str, node: cst.CSTNode, value: Value, loaders: frozenset[str]) -> None:

@@ -31,6 +31,7 @@ def filled(machine: Machine, frame: Frame, table: cst.Name, value: Value, *, add
     is_begun = known.scale is Scale.SUM and bool(known.objs)
     if not (is_new or is_begun) or not _is_of_this_turn(machine, frame, table):
         return False
+    machine.tallied.add(table)
     now = Value(known.objs, Scale.SUM if adds else Scale.COUPLED, known.sources | value.sources, dims=known.dims)
     if frame is machine.frame:
         machine.bind(table.value, now)

@@ -111,7 +111,7 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
     state.written(
         machine, target.value, target, value.adding(join(*keys).sources), torch_data.LOADERS,
         adds=_is_added_to(machine, target, keys),
-        in_order=any(isinstance(obj, Counter) for key in keys for obj in key.objs),
+        in_order=any(key.scale is Scale.COUNT for key in keys),
     )  # fmt: skip
     pairing.written(machine, target, receiver, keys, value)
     single_rows.written(machine, target, receiver, keys[0], value)
@@ -194,7 +194,7 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     held = Ordered(obj for obj in current.objs if isinstance(obj, (Sequence, Mapping, Parameters)))
     left: Ordered[Obj] = Ordered[Obj](held).union(*(one.objs for one in own))
     if isinstance(node.target, cst.Name) and not left:
-        state.added(machine, node.target, operand, torch_data.LOADERS)
+        state.added(machine, node.target, operand, value, torch_data.LOADERS)
     returned = join(*own)
     alone = bool(returned.objs) and all(isinstance(obj, Instance) for obj in current.objs)
     assign(machine, node.target, returned if alone else value.of(left))

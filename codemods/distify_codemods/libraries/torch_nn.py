@@ -237,3 +237,7 @@ def _own_class(name: str) -> str:
     """The name of a class of torch.nn itself; empty: it is something else."""
     own = name.removeprefix(OWN) if name.startswith(OWN) else ""
     return own if own[:1].isupper() and "." not in own else ""
+
+
+#: What calls a module with other parameters than its own.
+WITH_PARAMETERS = ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call")
