@@ -683,3 +683,39 @@ for epoch in range(2):
 def test_a_mode_that_each_turn_sets_before_its_forward_pass(mode: str, is_shared_out: bool) -> None:
     after = converted(script(loader=LOADER + OTHER, loop=ENGINE.format(mode=mode)))
     assert ("total = rt.all_reduce_sum(total)" in after) is is_shared_out
+
+
+OF_AUTOGRAD = """\
+class Reverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.scale = scale
+        {more}
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return -gradient * ctx.scale, None
+
+
+class Net(nn.Module):
+    last = None
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return Reverse.apply(self.layer(x), 0.5)
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(("more", "is_shared_out"), [("pass", True), ("Net.last = x", False)])
+def test_what_a_function_of_autograd_leaves_for_its_gradient_is_of_one_call(more: str, is_shared_out: bool) -> None:
+    before = script(model=OF_AUTOGRAD.format(more=more)) + OTHER + SUMS
+    assert (("sampler=rt.UnpaddedSampler(" in converted(before)), not findings("EVAL01", before, Level.ADVICE)) == (
+        is_shared_out, is_shared_out
+    )  # fmt: skip

@@ -284,3 +284,35 @@ for index in range(0, 32, 8):
 def test_a_batch_in_a_table_that_is_in_itself() -> None:
     """Forward passes are shared; what is in what has no end."""
     assert conversion_of(IN_ITSELF, strategy="auto").strategy is Strategy.SHARED
+
+
+PLAYED_BESIDE = """\
+import random
+
+
+def drawn():
+    deck = list(range(4))
+    random.shuffle(deck)
+    return deck
+
+
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(9):
+    x = {batch}
+    loss = (model(x) - torch.randn(8, 1)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("batch", "strategy"), [
+    ("torch.tensor([drawn() for _ in range(8)], dtype=torch.float32)", Strategy.SHARED),
+    ("torch.randn(8, 4)", Strategy.SHARDED),
+])  # fmt: skip
+def test_noise_beside_a_batch_that_is_not_seen_is_not_shared_out_alone(batch: str, strategy: Strategy) -> None:
+    before = "import torch\nfrom torch import nn\n" + PLAYED_BESIDE.format(batch=batch)
+    conversion = conversion_of(before, options=Options())
+    assert conversion.strategy is strategy
+    assert ("rt.shard_batch(" in conversion.files[0].after.decode()) == (strategy is Strategy.SHARDED)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from distify_runtime.trace.figures import different_figure, without_times
+import torch
+from distify_runtime.trace.figures import different_figure, names_a_time, without_times
 
 
 @pytest.mark.parametrize(
@@ -87,3 +88,20 @@ def test_other_numbers_in_names_tell_files_apart(name: str) -> None:
 )
 def test_what_is_named_by_nothing_of_a_run_stays_another(one: str, other: str) -> None:
     assert without_times([one]) != without_times([other])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "is_one"),
+    [
+        ("history[0].duration", 1.5, True),
+        ("meta.epoch_time", 1.5, True),
+        ("timestamp", "2026-11-30 10:00", True),
+        ("elapsed[3]", 2, True),
+        ("loss", 1.5, False),
+        ("times_seen.count", 3, False),
+        ("runtime_errors", 3, False),
+        ("time_embedding", torch.ones(2), False),
+    ],
+)
+def test_what_a_checkpoint_calls_a_time(key: str, value: object, is_one: bool) -> None:
+    assert names_a_time(key, value) is is_one

@@ -77,7 +77,7 @@ def decide_cuts(facts: Facts) -> Dealt:
             break
         elsewhere = _shared_elsewhere(tried[0]) if tried is not None else frozenset()
         if tried is not None and not elsewhere:
-            return Dealt(*tried)
+            return Dealt(*tried) if _models_take_shares(tried[0]) else Dealt(facts)
         avoided |= elsewhere
     first = next(iter(_trained_on(seen)))
     return Dealt(facts, uncut=(Blocked("DATA04", *made_at(first), *_NOWHERE),))
@@ -133,6 +133,14 @@ def _is_left_out(facts: Facts, share: Event, shares: list[Event]) -> bool:
             if all(arm in ("", here.arm) for arm in others):
                 return True
     return False
+
+
+def _models_take_shares(facts: Facts) -> bool:
+    """Whether some forward pass of training has samples of a share, if any is given something: else its batch is whole,
+    whatever was shared out beside it (the noise that its loss adds)."""
+    passes = [event for event in facts.forwards if event.grad and _leads_to(event, facts)]
+    given = [part for event in passes for value in event.arguments.all() for part in _parts(value)]
+    return not given or any(isinstance(source, Share) for part in given for source in part.sources)
 
 
 def _shared_elsewhere(facts: Facts) -> frozenset[cst.CSTNode]:

@@ -13,9 +13,10 @@ from distify_codemods.decisions.stand_ins import evaluated
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import BatchLoop, Facts, loaders_of
 from distify_codemods.inside import core
+from distify_codemods.libraries import torch_optim
 from distify_codemods.libraries.effects import IMPURE, PURE
 from distify_codemods.naming import brief
-from distify_codemods.objects import Bound, External, Function
+from distify_codemods.objects import Bound, External, Function, Instance
 
 
 def effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
@@ -50,8 +51,15 @@ def _has_an_effect(facts: Facts, event: Event, loop: BatchLoop, models: set[Obj]
             return False  # it ends the run, on whichever rank
         return event.here.frame is loop.event.here.frame or event.name in ("exit", "raise")
     if event.kind is Kind.STORE:
-        return not _is_gone_with_the_turn(facts, event, loop)
+        return not _is_gone_with_the_turn(facts, event, loop) and not _is_of_one_call(event)
     return event.kind is Kind.PRINT
+
+
+def _is_of_one_call(event: Event) -> bool:
+    """`ctx.scale = scale`, in the forward pass of a function of autograd's."""
+    objs = event.receiver.objs
+    classes = [obj.of if isinstance(obj, Instance) else None for obj in objs]
+    return bool(objs) and all(one is not None and one.derives_from(torch_optim.FUNCTION) for one in classes)
 
 
 def _is_gone_with_the_turn(facts: Facts, event: Event, loop: BatchLoop) -> bool:

@@ -28,6 +28,11 @@ def different_figure(ours: str, theirs: str, part: float) -> bool:
     )
 
 
+def same_words(ours: str, theirs: str) -> bool:
+    """Whether two lines say the same but for numbers and times."""
+    return _NUMBER.sub("#", _TIME.sub(" ", ours)) == _NUMBER.sub("#", _TIME.sub(" ", theirs))
+
+
 def _figures(line: str) -> Iterator[tuple[float, float]]:
     """Each number with what its last digit is worth; 0 for whole ones."""
     for text in _NUMBER.findall(_TIME.sub(" ", line)):
@@ -61,3 +66,14 @@ def without_times(files: list[str]) -> list[str]:
 def _without_run(path: str) -> str:
     named = _RUN.search(path)
     return path.replace(named[1], "RUN") if named is not None else path
+
+
+_NAMES_A_TIME = re.compile(
+    r"(?:^|_)(?:time|times|timestamp|datetime|date|duration|durations|elapsed|took|secs|seconds)(?:_|$)", re.IGNORECASE
+)
+
+
+def names_a_time(key: str, value: object) -> bool:
+    """Whether a number or text in a checkpoint is one by its name: `history[0].duration`. Each run has others."""
+    name = re.split(r"[.\[\]]+", key.rstrip("]0123456789["))[-1]
+    return isinstance(value, (int, float, str)) and _NAMES_A_TIME.search(name) is not None

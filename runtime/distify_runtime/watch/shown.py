@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 from distify_runtime import one_rank, output
 from distify_runtime.environment import is_a_ranks_child
 from distify_runtime.sight import is_hidden
+from distify_runtime.trace.figures import different_figure, same_words
 from distify_runtime.watch import frames
 from distify_runtime.watch.of_process import tells_of_the_process
 from distify_runtime.watch.verdict import say
@@ -26,7 +27,6 @@ from distify_runtime.watch.watching import Steps, Watching
 _MOST_LETTERS, _MOST_CALLERS, _MOST_PLACES, _MOST_TOLD = 400, 6, 200, 3
 #: Of a text in a message.
 _MOST_QUOTED = 60
-_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\w)")
 #: Each process has its own: addresses of objects, devices.
 _OWN = re.compile(r"\b0x[0-9a-fA-F]+|\b[a-z]{2,5}:\d+\b")
 #: Of a number, as sums over ranks in another order may leave it.
@@ -93,19 +93,7 @@ def _judged(everyone: list[Any]) -> str:
 def is_alike(text: str, other: str) -> bool:
     """Whether two ranks show the same: the same words, and numbers that are equal as far as they are shown."""
     text, other = _OWN.sub("", text), _OWN.sub("", other)
-    if text == other:
-        return True
-    if _NUMBER.sub("#", text) != _NUMBER.sub("#", other):
-        return False
-    return all(map(_is_near, _NUMBER.findall(text), _NUMBER.findall(other)))
-
-
-def _is_near(number: str, other: str) -> bool:
-    """A number that is told with digits behind the point may have been rounded the other way."""
-    one, two = float(number), float(other)
-    digits, exponent = re.fullmatch(r"[-+]?\d*\.?(\d*)(?:[eE]([-+]?\d+))?", number).groups()  # type: ignore[union-attr]
-    last = 10.0 ** (int(exponent or 0) - len(digits)) if digits else 0.0
-    return abs(one - two) <= max(_ROUNDING * abs(one), 1.5 * last)
+    return text == other or (same_words(text, other) and not different_figure(text, other, _ROUNDING))
 
 
 def _say(lines: list[tuple[str, int]], rank: int, text: str, other: str) -> None:
