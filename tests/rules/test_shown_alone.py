@@ -72,7 +72,7 @@ for epoch in range(3):
     ("line", "shown"),
     [
         ("r = Spoken(value, n); print(r)", "r"),
-        ("r = Spoken(value, n); print(f'{step} {r}')", "r"),
+        ("r = Spoken(value, n); print(f'{step} {r}')", "f'{step} {r}'"),
         ("r = Spoken(value, n); print(r.line())", "r.line()"),
         ("r = Row(value, n); print(r)", "n"),
         ("r = Pair(value, n); print(r)", "n"),
