@@ -60,6 +60,21 @@ def test_imports_of_a_package(imports: str, call: str, pointed: str) -> None:
     assert new["train_dist.py"].startswith(f"{IMPORTS}{pointed}\n{RUNTIME}")
 
 
+@pytest.mark.parametrize(
+    ("imports", "path", "name"),
+    [
+        ("from helper import train", "helper.py", "helper"),
+        ("from pkg.loop import train", "pkg/loop.py", "pkg.loop"),
+    ],
+)
+def test_a_logger_keeps_the_name_that_it_has_by_its_module(imports: str, path: str, name: str) -> None:
+    logs = "import logging\n\nlogger = logging.getLogger({})\nhere = __name__\n"
+    before = script(imports=f"{IMPORTS}{logs.format('__name__')}{imports}\n", loop="train(model, optimizer, loader)\n")
+    new = together(before, {path: f"{IMPORTS}{logs.format('__name__')}\n\n{TRAIN}"})
+    assert "logger = logging.getLogger(__name__)\nhere = __name__\n" in new["train_dist.py"]
+    assert f'logger = logging.getLogger("{name}")\nhere = __name__\n' in new[path.replace(".py", "_dist.py")]
+
+
 def test_an_import_that_names_the_whole_path() -> None:
     before = script(imports=f"{IMPORTS}import pkg.loop\n", loop="pkg.loop.train(model, optimizer, loader)\n")
     new = together(before, PACKAGE)["train_dist.py"]

@@ -26,6 +26,7 @@ PARTIAL, PARTIAL_METHOD = "functools.partial", "functools.partialmethod"
 EXITS = frozenset({"sys.exit", "os._exit", "builtins.exit", "builtins.quit"})
 ENDING = ("builtins.SystemExit", "builtins.KeyboardInterrupt")
 PRINT = "builtins.print"
+LOGGER = "logging.getLogger"
 PATH, QUEUE, COUNTER, METACLASS = "pathlib.Path", "collections.deque", "collections.Counter", "builtins.type"
 #: Functions that take functions and do not call them.
 KEEPS = (

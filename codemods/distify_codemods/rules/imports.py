@@ -11,8 +11,9 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.inside import contained, core
 from distify_codemods.libraries import checkpoints
+from distify_codemods.libraries.python import LOGGER
 from distify_codemods.objects import Instance, Local
-from distify_codemods.plan import Plan
+from distify_codemods.plan import Plan, Rewrite
 from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
@@ -24,6 +25,7 @@ from distify_codemods.twins.statements import renaming
 
 CODE = "IMPORT01"
 _REASON = "the converted files import each other"
+_NAMED = "the logger is called as in the original"
 
 
 def run(context: Context) -> None:
@@ -51,6 +53,7 @@ def run(context: Context) -> None:
             plan.point(node, parts, CODE)
         for attribute, name in pointing.renamed.items():
             plan.replace(attribute, renaming(name), CODE, _REASON)
+        _call_loggers_as_before(context, module)
         touched = [*pointing.statements, *pointing.renamed]
         if touched:
             context.applied("it imports the converted files", module, touched[0])
@@ -58,6 +61,20 @@ def run(context: Context) -> None:
     _entries(context, twins.pointings)
     if len(twins.pointings) == 1:
         context.not_needed("no other file changes")
+
+
+def _call_loggers_as_before(context: Context, module: Module) -> None:
+    """`logging.getLogger(__name__)`: a logger's name stands in what it writes, and others may ask for it by that."""
+    for event in context.facts.calls(LOGGER) if module is not context.entry else ():
+        given = event.node.args[:1] if event.module is module and isinstance(event.node, cst.Call) else ()
+        for one in given:
+            if isinstance(one.value, cst.Name) and one.value.value == "__name__":
+                context.plan(module).replace(one.value, _text(module.name), CODE, _NAMED)
+
+
+def _text(text: str) -> Rewrite:
+    written = cst.SimpleString(f'"{text}"')
+    return lambda _: written
 
 
 def _tell_what_is_chosen(context: Context, later: list[tuple[Module, cst.Call]]) -> None:
