@@ -71,6 +71,12 @@ def test_a_file_that_may_have_more_names_than_it_shows(text: str) -> None:
     assert told(converted("from nets import Nt", {"nets.py": f"{IMPORTS}{text}"})) == []
 
 
+def test_a_file_whose_models_are_set_to_eval_shows_all_of_its_names() -> None:
+    more = "def evaluate(model, x):\n    model.eval()\n    return model(x)\n"
+    (line,) = told(converted("from more import Nt", {"more.py": more}))
+    assert "more.py has no `Nt`" in line
+
+
 def test_what_another_file_imports() -> None:
     files = {"nets.py": f"from .near import far\nimport helpers\n{IMPORTS}\n\n{NET}"}
     (line,) = told(converted("from nets import Net", files))

@@ -518,3 +518,25 @@ def test_a_debugger_has_no_terminal(imports: str, stops: str) -> None:
 def test_a_function_of_that_name_is_no_debugger() -> None:
     setup = "def breakpoint():\n    return 3\n\n\n"
     assert findings("NET01", script(setup=setup, after="breakpoint()\n"), Level.ADVICE) == []
+
+
+GENERATED = """\
+import grpc
+
+try:
+    from grpc._utilities import first_version_is_lower
+    made = {call}
+except ImportError:
+    made = None
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "is_connection"),
+    [
+        ('first_version_is_lower(grpc.__version__, "1.74.0")', False),
+        ('grpc.insecure_channel("localhost:50051")', True),
+    ],
+)
+def test_what_generated_code_asks_of_a_library_is_no_connection(call: str, is_connection: bool) -> None:
+    assert bool(blocked(script(imports=IMPORTS + GENERATED.format(call=call)))) is is_connection

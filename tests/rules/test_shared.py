@@ -900,3 +900,26 @@ main(parser.parse_args())
 def test_each_arm_that_trains_has_forward_passes_shared(given: str, line: str) -> None:
     text = converted(BRANCHES.format(given=given), options=SHARED)
     assert f"    {line}\n    hurry = args.hurry\n" in text, text
+
+
+FROZEN = """\
+def train():
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+
+model.requires_grad_(False)
+model.bias.requires_grad_(True)
+train()
+model.requires_grad_(True)
+train()
+"""
+
+
+def test_the_headline_says_what_averages_gradients() -> None:
+    conversion = conversion_of(script(loop=FROZEN), options=Options())
+    new = conversion.files[0].after.decode()
+    assert ("rt.all_reduce_gradients(optimizer)" in new, "DistributedDataParallel(" in new) == (True, False)
+    assert conversion.headline == "sharded data, and gradients averaged by a line before each step"

@@ -44,11 +44,12 @@ OPENS_FILES = frozenset({"cv2.VideoCapture"})
 _LIBRARIES = (
     "requests.Session", "requests.session", "requests.sessions.", "httpx.Client", "urllib.request.urlopen",
     "urllib3.PoolManager", "http.client.", "socket.", "ssl.", "ftplib.", "telnetlib.", "xmlrpc.client.", "smtplib.",
-    "imaplib.", "poplib.", "zmq.", "pynng.", "grpc.", "websocket.", "socketio.", "serial.", "paho.", "pika.", "kafka.",
+    "imaplib.", "poplib.", "zmq.", "pynng.", "websocket.", "socketio.", "serial.", "paho.", "pika.", "kafka.",
     "nats.", "boto3.", "botocore.", "google.cloud.", "azure.", "paramiko.", "fabric.", "telegram.", "telebot.",
     "slack.", "slack_sdk.", "slackweb.", "discord.", "twilio.", "yagmail.", "pymongo.", "redis.", "psycopg2.",
     "psycopg.", "pymysql.", "MySQLdb.", "mysql.", "pyodbc.", "sqlalchemy.create_engine", "influxdb.", "openai.",
     "anthropic.", "multiprocessing.connection.", "subprocess.Popen", "pyaudio.", "sounddevice.", "RPi.", "smbus.",
+    "grpc.aio.", "grpc.insecure_channel", "grpc.secure_channel", "grpc.server",
     "pexpect.", "Pyro4.", "Pyro5.", "apprise.", "cassandra.", "cohere.", "dropbox.", "elasticsearch.",
     "google.genai.", "google.generativeai.", "gradio_client.", "gspread.", "hdfs.", "http.server.",
     "huggingface_hub.HfApi", "huggingface_hub.InferenceClient", "minio.", "mistralai.", "neo4j.", "notifiers.",

@@ -13,7 +13,8 @@ from distify_codemods.records import dataclass
 from distify_codemods.twins.graph import Graph, Import
 
 #: By which a file gives itself names that no statement of it binds.
-_BINDING = frozenset("globals vars locals setattr exec eval __getattr__ __dict__ __path__ modules".split())
+_BINDING = frozenset("globals vars locals setattr exec eval".split())
+_BINDING_TOO = frozenset("__getattr__ __dict__ __path__ modules".split())
 _CAUGHT = frozenset("ImportError ModuleNotFoundError Exception BaseException".split())
 
 
@@ -104,7 +105,16 @@ def _binds_more(graph: Graph, module: Module) -> bool:
 
 
 def _gives_itself_names(module: Module) -> bool:
-    return any(isinstance(node, cst.Name) and node.value in _BINDING for node in module.nodes)
+    return any(
+        node.value in _BINDING_TOO or (node.value in _BINDING and not _is_an_attribute(module, node))
+        for node in module.nodes if isinstance(node, cst.Name)
+    )  # fmt: skip
+
+
+def _is_an_attribute(module: Module, node: cst.Name) -> bool:
+    """`model.eval()`"""
+    parent = module.parents.get(node)
+    return isinstance(parent, cst.Attribute) and parent.attr is node
 
 
 def _can_do_without(module: Module, node: cst.CSTNode) -> bool:
