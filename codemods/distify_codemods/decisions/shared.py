@@ -16,7 +16,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions import agreement, concurrent, doubts, enlarging, frozen, played
 from distify_codemods.decisions.accumulation import waits
-from distify_codemods.decisions.base import Averaging, Blocked, Decisions, SharedPass
+from distify_codemods.decisions.base import Averaging, Blocked, Broadcast, Decisions, SharedPass
 from distify_codemods.decisions.broadcasts import places_of
 from distify_codemods.decisions.loaders_of_one import of_one_sample
 from distify_codemods.decisions.loading import decide_loading
@@ -135,10 +135,18 @@ def _told(facts: Facts) -> tuple[Facts, tuple[Averaging, ...]]:
 
 def _place(facts: Facts, one: Called, called: set[Obj]) -> SharedPass | None:
     """As late as it can be before training; where no name is left by then, right where there is one."""
-    late = next(places_of(facts, one.model, one.held, one.first, False, _in_its_place(facts, one)), None)
+    places = places_of(facts, one.model, one.held, one.first, False, _in_its_place(facts, one))
+    late = next((place for place in places if not _may_be_left_over(place)), None)
     if late is not None:
         return SharedPass(late.target, late.module, late.statement, late.after, one.held, one.model, one.methods)
     return next(chain(_when_kept(facts, one, called), _when_made(facts, one), _when_chosen(facts, one, called)), None)
+
+
+def _may_be_left_over(place: Broadcast) -> bool:
+    """`for name, agent in agents.items():` in a branch, and nobody asks for `agent` behind it: it may be no name."""
+    root = place.target.partition(".")[0].partition("[")[0]
+    flow = place.module.flow(place.statement)
+    return flow.may_be_unbound(place.statement, root, after=place.after) and not flow.reads_after(place.statement, root)
 
 
 def _in_its_place(facts: Facts, one: Called) -> Ordered[Obj]:
