@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Options
+from distify_codemods import Options, Strategy
 
-from tests.rules.scripts import DATA, IMPORTS, LOADER, LOOP, OPTIMIZER, converted, indented
+from tests.rules.scripts import DATA, IMPORTS, LOADER, LOOP, OPTIMIZER, conversion_of, converted, indented
 
 OTHER = """\
 class Other(nn.Module):
@@ -135,3 +135,33 @@ def test_an_attribute_may_be_none_still(made: str) -> None:
     setup = f"import os\n{IMPORTS}\n\n{OTHER}{creates}{DATA}count = int(input())\ntrainer = Trainer()\n"
     after = converted(f"{setup}{made}{LOADS}{TRAINS}", Options())
     assert after.count("= DistributedDataParallel(self.model, ") == 2
+
+
+WEIGHTED = """\
+class Weighted(nn.Module):
+    def __init__(self, weight=None):
+        super().__init__()
+        if weight is not None:
+            self.register_buffer("weight", weight)
+        else:
+            self.weight = None
+
+    def forward(self, logits, labels):
+        losses = nn.functional.cross_entropy(logits, labels, reduction="none")
+        if self.weight is None:
+            return losses.mean()
+        weights = self.weight[labels]
+        return (weights * losses).sum() / weights.sum()
+
+
+criterion = Weighted({weight})
+"""
+
+
+@pytest.mark.parametrize(
+    ("weight", "is_plain"), [("torch.tensor([1.0, 9.0])", False), ("weight=torch.ones(2)", False), ("", True)]
+)
+def test_a_buffer_that_is_registered_is_no_none(weight: str, is_plain: bool) -> None:
+    loop = LOOP.replace("nn.functional.mse_loss(model(x), y)", "criterion(model(x).expand(-1, 2), y.flatten().long())")
+    before = f"{IMPORTS}{WEIGHTED.format(weight=weight)}{DATA}{LOADER}model = nn.Linear(4, 1)\n{OPTIMIZER}{loop}"
+    assert (conversion_of(before, options=Options()).strategy is Strategy.SHARDED) is is_plain

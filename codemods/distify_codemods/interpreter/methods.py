@@ -150,9 +150,9 @@ def _register(machine: Machine, receiver: Value, arguments: Arguments, node: cst
     given = next((one for key in torch_nn.REGISTERED if (one := arguments.get(key, 1)) is not None), NOTHING)
     known = name.constant() if name is not None else None
     attribute = known if isinstance(known, str) else modules.LATER
-    for obj in map(core, receiver.objs) if given.objs else ():
-        if isinstance(obj, Instance):
-            classes.store(machine, obj, attribute, Value(given.objs), node)
+    for obj in map(core, receiver.objs):
+        if isinstance(obj, Instance):  # a tensor is nothing that has a name here, and no None
+            classes.store(machine, obj, attribute, Value(given.objs, open=not given.objs), node)
 
 
 def _change(machine: Machine, name: str, receiver: Value, value: Value, arguments: Arguments, node: cst.Call) -> None:
