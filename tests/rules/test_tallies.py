@@ -75,6 +75,36 @@ def test_what_ranks_fill_alike_is_left_as_it_is(fill: str) -> None:
     assert "all_reduce" not in new
 
 
+OVERLAPS = """\
+def overlaps(kinds):
+    found = np.zeros(3)
+    for kind in range(3):
+        found[kind] = (kinds == kind).sum()
+    return found
+
+
+for epoch in range(3):
+    for x, y in loader:
+        kinds = (y > 0).long().flatten()
+        parts = torch.zeros(2)
+        parts[0] += nn.functional.mse_loss(model(x), y)
+        parts[1] = model(x).square().mean()
+        loss = parts.sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += overlaps(kinds)
+    print(total)
+"""
+
+
+def test_tables_of_sums_and_of_means_are_that() -> None:
+    new = converted(script(imports=IMPORTS + SETUP, loop=OVERLAPS))
+    assert "        total += rt.all_reduce_sum(overlaps(kinds))\n" in new
+    assert "loss = parts.sum()\n" in new
+    assert new.count("all_reduce") == 1
+
+
 WEIGHTED = """\
 def weights(kinds):
     counts = np.zeros(3)
@@ -126,7 +156,7 @@ def test_what_is_filled_with_its_gradient_is_not_summed_without() -> None:
     conversion = conversion_of(script(imports=IMPORTS + SETUP, loop=PROTOTYPES), options=Options())
     new = "".join(one.after.decode() for one in conversion.files)
     assert "all_reduce" not in new
-    assert "rt.gather_samples(" in new or conversion.strategy is Strategy.SHARED
+    assert "    return torch.pdist(rt.sum_over_ranks(rows)).mean()\n" in new  # which has a gradient
 
 
 IN_PLACE = """\
@@ -154,3 +184,21 @@ def test_a_function_relates_the_samples_that_it_is_given() -> None:
 def test_a_function_changes_each_sample_by_itself() -> None:
     before = script(loop=IN_PLACE.format(by="2").replace("z.mean(0)", "1"))
     assert conversion_of(before, options=Options()).strategy is Strategy.SHARDED
+
+
+@pytest.mark.parametrize(
+    ("term", "wanted"),
+    [
+        ("torch.pdist(x.mean(0, keepdim=True).T).mean()", "torch.pdist(rt.mean_over_ranks(x.mean(0, keepdim=True).T))"),
+        ("torch.pdist(x.sum(0, keepdim=True)).sum()", "torch.pdist(rt.sum_over_ranks(x.sum(0, keepdim=True)))"),
+        ("torch.cov(x.mean(0)).sum()", "torch.cov(rt.mean_over_ranks(x.mean(0)))"),
+        ("x.mean(0)[x.mean(0).argmax()]", "x.mean(0)[rt.mean_over_ranks(x.mean(0)).argmax()]"),
+        ("x.mean(0)[x.mean(0) > 0].sum()", "rt.gather_samples("),
+    ],
+)
+def test_distances_and_choices_of_means_are_no_means(term: str, wanted: str) -> None:
+    loop = LOOP.replace("FILL", "pass").replace("total += np.asarray(counts)", "pass")
+    before = script(
+        imports=IMPORTS + SETUP, loop=loop.replace("mse_loss(model(x), y)", f"mse_loss(model(x), y) - {term}")
+    )
+    assert wanted in converted(before)

@@ -123,7 +123,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         machine.event(Kind.CALL, node, name=name, arguments=arguments, value=value)
     for place in in_place.written_by(name, node):
         given = join(*(one for value in arguments.all() for one in values_in(value)))
-        state.written(machine, place, node, given, torch_data.LOADERS, adds=name in in_place.ADDS)
+        adds = name in in_place.ADDS
+        state.written(machine, place, node, given, torch_data.LOADERS, adds=adds, anywhere=adds)
     return value
 
 

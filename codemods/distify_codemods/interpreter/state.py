@@ -53,11 +53,13 @@ def written(
     loaders: frozenset[str],
     *,
     adds: bool = False,
+    anywhere: bool = False,
     in_order: bool = False,
 ) -> None:
     """Something is written into the tensor at `place`, whatever other names it has.
 
-    adds: beside what is there, each time that a place is named; in_order: at the place of each sample in its batch.
+    adds: beside what is there, each time that a place is named; anywhere: where samples say; in_order: at the place of
+    each sample in its batch.
 
     What was made of something that batches left behind is of these batches still: `weights[k] = 1 / counts[k]`. Rows of
     all ranks are no rank's own: whatever takes them from there, takes those of the whole batch.
@@ -71,7 +73,8 @@ def written(
     for frame, root in _all_names(machine, place) if dealt or carried else ():
         put(machine, root, carried, frame=frame)
         fills = mark is not None and not in_order
-        if fills and isinstance(root, cst.Name) and tallies.filled(machine, frame, root, value, adds=adds):
+        table = root if fills and isinstance(root, cst.Name) else None
+        if table and tallies.filled(machine, frame, table, value, adds=adds, anywhere=anywhere):
             continue
         if mark is not None and isinstance(root, cst.Name):
             _mark_name(machine, frame, root.value, mark, loaders)
@@ -171,7 +174,7 @@ def added(machine: Machine, place: cst.Name, value: Value, now: Value, loaders: 
         if not isinstance(root, cst.Name) or root is place:
             continue
         known = frame.env.get(root.value)
-        if not tallies.filled(machine, frame, root, value, adds=value.scale in (Scale.SUM, Scale.COUNT)) and (
+        if not tallies.filled(machine, frame, root, value, adds=True) and (
             known is not None and known.scale in PER_SAMPLE and now.scale in LOST
         ):
             frame.env[root.value] = Value(scale=Scale.COUPLED, sources=known.sources | now.sources, dims=known.dims)
@@ -184,7 +187,8 @@ def method(machine: Machine, name: str, node: cst.CSTNode, value: Value, loaders
         return
     part = name in in_place.OVERWRITING and not _is_whole(node.func.value)
     if part or name in in_place.METHODS or name in in_place.OF_ARRAYS:
-        written(machine, node.func.value, node, value, loaders, adds=name in in_place.ADDS)
+        adds = name in in_place.ADDS
+        written(machine, node.func.value, node, value, loaders, adds=adds, anywhere=adds)
     elif name in _RENEWING:
         renewed(machine, node.func.value)
 

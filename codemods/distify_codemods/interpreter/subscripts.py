@@ -161,6 +161,8 @@ def _tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: l
         scale = _ragged_item(node, keys)
     elif scale is Scale.CONST and any(key.scale is not Scale.CONST for key in keys):
         scale = scales.elementwise(*(key.scale for key in keys))
+    elif scale in FIGURES and any(key.scale in FIGURES for key in keys):
+        scale = Scale.UNKNOWN  # `means[means > 0]`: each rank's own take others
     one_row = rows.item(receiver, node, keys)
     value = Value(scale=scale, sources=sources, dims=_dims(receiver, node, keys), one_row=one_row)
     if machine.evidence and scale in PER_SAMPLE and any(_is_by_a_figure(machine, one.slice) for one in node.slice):

@@ -14,31 +14,47 @@ from distify_codemods.origins import Share, Zero
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
+#: Numbers of a whole batch, and not of one sample; of a table, those that ranks can put together.
+_OF_BATCHES = frozenset({Scale.MEAN, Scale.SUM, Scale.COUNT})
+_ADDED_UP = frozenset({Scale.MEAN, Scale.SUM})
+
 if TYPE_CHECKING:
     from distify_codemods.interpreter.frames import Frame
     from distify_codemods.interpreter.machine import Machine
 
 
-def filled(machine: Machine, frame: Frame, table: cst.Name, value: Value, *, adds: bool) -> bool:
-    """Whether `table` is one, into which something is written: what `value` is made of says where, or what.
+def filled(
+    machine: Machine, frame: Frame, table: cst.Name, value: Value, *, adds: bool = False, anywhere: bool = False
+) -> bool:
+    """Whether `table` is one, into which `value` is written.
 
-    adds: beside what is there, so that all of it is a sum over samples.
+    adds: beside what is there, each time that a place is named. anywhere: where its samples say, so that it is a sum
+    over samples, if it adds; else a table of zeros is made of sums, or of means.
     """
     known = frame.env.get(table.value)
     if known is None or not all(isinstance(obj, Zero) for obj in known.objs):
         return False
     is_new = known.scale is Scale.CONST and not any(_is_dealt(one) for one in known.sources)
-    is_begun = known.scale is Scale.SUM and bool(known.objs)
+    is_begun = known.scale in _ADDED_UP and bool(known.objs)
     if not (is_new or is_begun) or not _is_of_this_turn(machine, frame, table):
         return False
     machine.tallied.add(table)
-    now = Value(known.objs, Scale.SUM if adds else Scale.COUPLED, known.sources | value.sources, dims=known.dims)
+    scale = _scale(value.scale, adds, anywhere) if known.objs else Scale.COUPLED
+    scale = scale if is_new or known.scale is scale else Scale.COUPLED
+    now = Value(known.objs, scale, known.sources | value.sources, dims=known.dims)
     if frame is machine.frame:
         machine.bind(table.value, now)
     else:
         frame.env[table.value] = now
         reads.uncertain()
     return True
+
+
+def _scale(written: Scale, adds: bool, anywhere: bool) -> Scale:
+    """Of a table of zeros, once this is written into some of its places."""
+    if anywhere:
+        return Scale.SUM if adds and written not in _OF_BATCHES else Scale.COUPLED
+    return {Scale.COUNT: Scale.SUM}.get(written, written) if written in _OF_BATCHES else Scale.COUPLED
 
 
 def _is_dealt(source: Obj | str) -> bool:

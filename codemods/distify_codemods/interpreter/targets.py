@@ -111,6 +111,7 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
     state.written(
         machine, target.value, target, value.adding(join(*keys).sources), torch_data.LOADERS,
         adds=_is_added_to(machine, target, keys),
+        anywhere=any(state.of_a_share(key, torch_data.LOADERS) for key in keys),
         in_order=any(key.scale is Scale.COUNT for key in keys),
     )  # fmt: skip
     pairing.written(machine, target, receiver, keys, value)

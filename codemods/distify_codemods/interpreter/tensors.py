@@ -213,7 +213,7 @@ def _computed(machine: Machine, name: str, tensor: Value, arguments: Arguments, 
 
 
 def _coupled(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
-    scale = S.COUPLED if tensor.scale in PER_SAMPLE else tensor.scale
+    scale = S.COUPLED if tensor.scale in PER_SAMPLE else scales.elementwise(tensor.scale)  # distances of means, say
     return Value(scale=scale, sources=sources_of([tensor, *arguments.all()]))
 
 
