@@ -73,7 +73,7 @@ def _muted() -> Iterator[None]:
         yield
     finally:
         for one in streams:
-            del one.write
+            vars(one).pop("write", None)  # another thread may have been here
 
 
 class _Text:

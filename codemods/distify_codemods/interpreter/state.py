@@ -74,7 +74,7 @@ def written(
         put(machine, root, carried, frame=frame)
         fills = mark is not None and not in_order
         table = root if fills and isinstance(root, cst.Name) else None
-        if table and tallies.filled(machine, frame, table, value, adds=adds, anywhere=anywhere):
+        if table and _fills(machine, frame, table, value, loaders, adds, anywhere):
             continue
         if mark is not None and isinstance(root, cst.Name):
             _mark_name(machine, frame, root.value, mark, loaders)
@@ -166,6 +166,23 @@ def put(
                 machine.keep(obj.attributes, root.attr.value, known.adding(marks), obj)
 
 
+def _fills(
+    machine: Machine,
+    frame: Frame,
+    table: cst.Name,
+    value: Value,
+    loaders: frozenset[str],
+    adds: bool,
+    anywhere: bool = False,
+) -> bool:
+    """Whether it is a table that this turn has made."""
+    known = frame.env.get(table.value)
+    if known is None:
+        return False
+    own = of_a_share(known, loaders)
+    return tallies.filled(machine, frame, table, known, value, own=own, adds=adds, anywhere=anywhere)
+
+
 def added(machine: Machine, place: cst.Name, value: Value, now: Value, loaders: frozenset[str]) -> None:
     """`row += values`, `x -= x.mean(0)`, where it shows a tensor that has another name; `now`: what it has become."""
     if not of_a_share(value, loaders):
@@ -173,10 +190,9 @@ def added(machine: Machine, place: cst.Name, value: Value, now: Value, loaders: 
     for frame, root in _all_names(machine, place):
         if not isinstance(root, cst.Name) or root is place:
             continue
-        known = frame.env.get(root.value)
-        if not tallies.filled(machine, frame, root, value, adds=True) and (
-            known is not None and known.scale in PER_SAMPLE and now.scale in LOST
-        ):
+        known = frame.env.get(root.value, Value())
+        fills = _fills(machine, frame, root, value, loaders, adds=True)
+        if not fills and known.scale in PER_SAMPLE and now.scale in LOST:
             frame.env[root.value] = Value(scale=Scale.COUPLED, sources=known.sources | now.sources, dims=known.dims)
             reads.uncertain()
 

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import reads
-from distify_codemods.allocation import Obj
-from distify_codemods.libraries import torch_data
-from distify_codemods.objects import External
-from distify_codemods.origins import Share, Zero
+from distify_codemods.origins import Zero
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
@@ -24,17 +21,24 @@ if TYPE_CHECKING:
 
 
 def filled(
-    machine: Machine, frame: Frame, table: cst.Name, value: Value, *, adds: bool = False, anywhere: bool = False
+    machine: Machine,
+    frame: Frame,
+    table: cst.Name,
+    known: Value,
+    value: Value,
+    *,
+    own: bool,
+    adds: bool,
+    anywhere: bool,
 ) -> bool:
-    """Whether `table` is one, into which `value` is written.
+    """Whether `table` is one, into which `value` is written; `known`: what it has been, `own`: of samples already.
 
     adds: beside what is there, each time that a place is named. anywhere: where its samples say, so that it is a sum
     over samples, if it adds; else a table of zeros is made of sums, or of means.
     """
-    known = frame.env.get(table.value)
-    if known is None or not all(isinstance(obj, Zero) for obj in known.objs):
+    if not all(isinstance(obj, Zero) for obj in known.objs):
         return False
-    is_new = known.scale is Scale.CONST and not any(_is_dealt(one) for one in known.sources)
+    is_new = known.scale is Scale.CONST and not own
     is_begun = known.scale in _ADDED_UP and bool(known.objs)
     if not (is_new or is_begun) or not _is_of_this_turn(machine, frame, table):
         return False
@@ -55,10 +59,6 @@ def _scale(written: Scale, adds: bool, anywhere: bool) -> Scale:
     if anywhere:
         return Scale.SUM if adds and written not in _OF_BATCHES else Scale.COUPLED
     return {Scale.COUNT: Scale.SUM}.get(written, written) if written in _OF_BATCHES else Scale.COUPLED
-
-
-def _is_dealt(source: Obj | str) -> bool:
-    return isinstance(source, Share) or (isinstance(source, External) and source.name in torch_data.LOADERS)
 
 
 def _is_of_this_turn(machine: Machine, frame: Frame, table: cst.Name) -> bool:
