@@ -75,6 +75,7 @@ class Machine:
         self.events: list[Event] = []
         self.declaring: list[Event] = []  # those by which options are declared, or given defaults
         self.draws: list[Event] = []  # those of them that take a batch
+        self.registered = set[tuple[Obj, str]]()  # modules, and what their buffers and parts are called
         self.tallied = set[cst.CSTNode]()  # names of tables that a turn makes, where they are filled: see `tallies`
         self.values: Table[cst.CSTNode, Value] = Table()
         self.objects: dict[tuple[object, ...], Any] = {}  # `Obj`s, by kind and place

@@ -151,7 +151,11 @@ def _register(machine: Machine, receiver: Value, arguments: Arguments, node: cst
     known = name.constant() if name is not None else None
     attribute = known if isinstance(known, str) else modules.LATER
     for obj in map(core, receiver.objs):
-        if isinstance(obj, Instance):  # a tensor is nothing that has a name here, and no None
+        if not isinstance(obj, Instance):
+            continue
+        machine.registered.add((obj, attribute))
+        else_none = attribute in obj.attributes or (obj.of is not None and obj.of.member(attribute) is not None)
+        if given.objs or else_none:  # a tensor has no objects, and is no None
             classes.store(machine, obj, attribute, Value(given.objs, open=not given.objs), node)
 
 

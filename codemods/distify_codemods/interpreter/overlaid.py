@@ -31,6 +31,8 @@ _CERTAIN = (cst.With, cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.Module)
 
 def left(machine: Machine, holder: Obj, name: str, value: Value, node: cst.CSTNode) -> Value:
     """What the attribute may still be once it is set to `value`; NOTHING where it is that value."""
+    if value.is_none and (holder, name) in machine.registered:
+        return Value(open=True)  # `else: self.weight = None`, and a buffer of that name in the other arm
     if name in holder.attributes or _is_certain(machine, holder, node):
         return NOTHING
     if isinstance(holder, External):
