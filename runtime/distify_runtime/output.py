@@ -39,7 +39,7 @@ def rank_zero_print(
     stream = sys.stdout if file is None else file
     if is_main_process() or isinstance(stream, io.StringIO):
         _print(*text.values, sep=sep, end=end, file=file, flush=flush)
-    elif is_defined_by_script(type(stream), "write") or (builtins.print is not _of_python and not _printing.get()):
+    elif _is_of_script(stream) or (builtins.print is not _of_python and not _printing.get()):
         with _muted():
             _print(*text.values, sep=sep, end=end, file=file, flush=flush)
     else:
@@ -61,6 +61,12 @@ def _print(*values: object, **how: Any) -> None:
 
 
 _of_python = builtins.print
+#: What whoever has started the script has put there sees what is shown, and no more.
+_streams = (sys.stdout, sys.stderr)
+
+
+def _is_of_script(stream: object) -> bool:
+    return not any(stream is one for one in _streams) and is_defined_by_script(type(stream), "write")
 
 
 @contextmanager

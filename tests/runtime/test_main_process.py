@@ -461,6 +461,34 @@ def test_what_a_stream_or_a_print_of_the_scripts_own_counts_is_the_same_on_every
     assert first.err == second.err == "2 1\n"
 
 
+STARTED = """\
+import sys
+
+
+class Recorder:
+    def __init__(self, stream):
+        self.stream = stream
+
+    def write(self, text):
+        self.stream.write(text)
+
+    def flush(self):
+        self.stream.flush()
+
+
+sys.stdout = Recorder(sys.stderr)
+from distify_runtime import rank_zero_print as print
+import numpy as np
+
+print("shown")
+"""
+
+
+def test_what_has_started_the_script_sees_what_rank_0_shows() -> None:
+    first, second = run_script(STARTED)
+    assert (first.err, second.err) == ("shown\n", "")
+
+
 HANDLERS = """\
 import logging
 import sys
