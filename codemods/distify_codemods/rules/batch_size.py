@@ -68,14 +68,14 @@ def _enlarge(context: Context) -> None:
             if alone := of_one_sample(facts, loader):
                 context.advice(
                     f"{alone}: such a batch is shared only where the run finds that parts of the sample can be, and "
-                    f"where it finds none it ends; {_larger(facts)}, {_WRITTEN_FOR_ONE}",
+                    f"else computed whole by every rank; {_larger(facts)}, {_WRITTEN_FOR_ONE}",
                     loader.made.module, loader.call,
                 )  # fmt: skip
             elif found := _few_samples(facts, loader):
                 unless, size = found
                 context.advice(
                     f"{unless}a batch has {size} samples: what has one row for each of them is work for {size} ranks "
-                    f"at most, of more each computes it whole, and a run in which nothing is shared ends; "
+                    f"at most; more of them would each compute it whole, which is right, but no faster; "
                     f"{_larger(facts)}",
                     loader.made.module, loader.call,
                 )  # fmt: skip
