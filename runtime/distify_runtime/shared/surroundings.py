@@ -30,6 +30,7 @@ _MOST_ENTRIES = 2**20  # of a tensor, by the same token
 _DEEPEST = 2  # containers in containers
 _OF_TORCH = frozenset(vars(nn.Module()))
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_OURS = "distify_runtime"
 _PLAIN = (str, bytes, Number, type(None), types.ModuleType, types.BuiltinFunctionType)
 #: How far apart, as a share of their size, numbers may be that are computed in another order.
 _ROUNDING = 1e-3
@@ -237,6 +238,8 @@ def _within(value: Any) -> Iterator[tuple[str, Any]]:
         yield from (("", hook) for kind in _HOOKS for hook in vars(value)[kind].values())
         yield from (("", method) for method in _own_methods(type(value)))
     elif isinstance(value, types.FunctionType):
+        if (value.__module__ or "").startswith(_OURS):
+            return  # `print`, of which rank 0's is shown
         code = value.__code__
         yield from ((f".{name}", one) for name, one in zip(code.co_freevars, value.__closure__ or (), strict=True))
         yield from ((f".{one}", value.__globals__[one]) for one in code.co_names if one in value.__globals__)
