@@ -7,7 +7,7 @@ import io
 
 import distify_runtime as rt
 import torch
-from ranks import on_ranks
+from ranks import on_ranks, run_script
 from torch import Tensor, nn
 
 OTHER_VALUES = "a part of the batch gives other values than the whole one: its samples depend on each other"
@@ -77,3 +77,45 @@ def test_what_is_found_in_a_later_call_is_said_there() -> None:
         f"; its parts are shared in its place: first, second; but some of them are computed whole, too ({of_first})"
     )
     assert second == f"distify: Later: parts of it are computed on whole batches by every rank (second: {OTHER_VALUES})"
+
+
+SHOWS = """
+import builtins, sys
+
+class Counter:
+    number = 0
+
+counter, original = Counter(), builtins.print
+
+def counted(*values, **how):
+    counter.number += 1
+    original(*values, **how)
+
+builtins.print = counted
+import torch
+import distify_runtime as rt
+from distify_runtime import rank_zero_print as print
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, x):
+        print("called")
+        return self.layer(x)
+
+rt.init_process_group(whole_batches=True)
+torch.manual_seed(0)
+net = Net()
+rt.data_parallel(net)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(3):
+    net(torch.randn(8, 4)).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def test_what_counts_lines_outside_of_the_script_is_nothing_that_a_model_keeps() -> None:
+    assert [one.err for one in run_script(SHOWS)] == ["", ""]
