@@ -20,6 +20,18 @@ from distify_runtime.environment import is_a_ranks_child, is_main_process, local
 from distify_runtime.meeting import by_itself
 from distify_runtime.watch.frames import is_defined_by_script
 
+#: What puts a text together, and the line that shows it.
+Look = Callable[[Callable[[], str], FrameType], None]
+
+#: Types whose objects stay what they are when they are shown.
+_PLAIN = {str, int, float, complex, bool, bytes, type(None), Tensor, Parameter}
+_of_python = builtins.print
+#: What whoever has started the script has put there sees what is shown, and no more.
+_streams = (sys.stdout, sys.stderr)
+
+_printing = ContextVar("distify_prints", default=False)
+_look: Look | None = None
+
 
 @by_itself
 def rank_zero_print(
@@ -46,9 +58,6 @@ def rank_zero_print(
         text.ask_objects()
 
 
-_printing = ContextVar("distify_prints", default=False)
-
-
 def _print(*values: object, **how: Any) -> None:
     """Python's `print`, or what a script has put in its place: that may call what `print` has been before, which is
     this."""
@@ -58,11 +67,6 @@ def _print(*values: object, **how: Any) -> None:
         (_of_python if again else builtins.print)(*values, **how)
     finally:
         _printing.reset(token)
-
-
-_of_python = builtins.print
-#: What whoever has started the script has put there sees what is shown, and no more.
-_streams = (sys.stdout, sys.stderr)
 
 
 def _is_of_script(stream: object) -> bool:
@@ -101,20 +105,13 @@ class _Text:
                 str(one)
 
 
-#: Types whose objects stay what they are when they are shown.
-_PLAIN = {str, int, float, complex, bool, bytes, type(None), Tensor, Parameter}
-
-
-_look: Callable[[Callable[[], str], FrameType], None] | None = None
-
-
 def look_at(text: Callable[[], str], frame: FrameType) -> None:
     """Where the script shows something, on every rank. frame: of the line that does."""
     if _look is not None and not torch.compiler.is_compiling():
         _look(text, frame)
 
 
-def when_shown(look: Callable[[Callable[[], str], FrameType], None] | None) -> None:
+def when_shown(look: Look | None) -> None:
     """Call `look` on each rank that comes to show something, with what puts the text together and the line."""
     global _look
     _look = look
