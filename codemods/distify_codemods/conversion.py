@@ -10,7 +10,6 @@ from distify_codemods import decisions, facts, half_done, later, program, refusa
 from distify_codemods.answers import answered_once
 from distify_codemods.apply import apply
 from distify_codemods.backends import BACKENDS, Backend
-from distify_codemods.backends.allreduce import ALLREDUCE
 from distify_codemods.facts import Facts
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
@@ -269,9 +268,9 @@ def _beliefs(options: Options, found: Facts, made: decisions.Decisions | None = 
 def _headline(context: Context) -> str:
     if context.shares_forwards:
         return SHARED
-    by_lines = context.backend.wraps_models and context.decisions.broadcasts and not context.decisions.wraps
-    backend = ALLREDUCE if by_lines else context.backend
-    return f"{backend.headline}{AGAINST if context.against else ''}"
+    backend, made = context.backend, context.decisions
+    by_lines = backend.without_wraps if made.broadcasts and not made.wraps else ""
+    return f"{by_lines or backend.headline}{AGAINST if context.against else ''}"
 
 
 def _no_training(entry: Module, found: Facts) -> Finding:

@@ -163,6 +163,11 @@ def targets(assigned: cst.Assign | cst.AnnAssign | cst.AugAssign) -> list[cst.Ba
     return [one.target for one in assigned.targets] if isinstance(assigned, cst.Assign) else [assigned.target]
 
 
+def assigned(node: cst.CSTNode | None) -> list[cst.BaseExpression]:
+    """What a node assigns to, or adds to; nothing, where it is no such statement."""
+    return targets(node) if isinstance(node, (cst.Assign, cst.AugAssign)) else []
+
+
 def inwards(node: cst.BaseExpression | None) -> Iterator[cst.BaseExpression]:
     """An expression, and what it is an attribute, an item or a result of: `a.b(x).c`, `a.b(x)`, `a.b`, `a`."""
     while node is not None:

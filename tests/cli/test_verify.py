@@ -256,6 +256,16 @@ def test_no_training_that_begins_later(then: str, here: Here, script: Path) -> N
     assert "\nsteps      the first 4; passes over the data end after 2, with their last batch\n" in ended.out.decode()
 
 
+def test_times_in_a_checkpoint_are_passed_over_and_counted(here: Here, script: Path) -> None:
+    saved = TRAIN.replace(
+        b'torch.save(model.state_dict(), "model.pt")',
+        b'torch.save({"model": model.state_dict(), "duration": time.time() - begun}, "model.pt")',
+    )
+    script.write_bytes(b"import time\nbegun = time.time()\n" + saved)
+    assert here("convert", "train.py", "--yes").code == 0
+    assert checks_of(here)["checkpoints"] == "1, with the original's keys and values but for 1 time"
+
+
 @pytest.mark.skipif(importlib.util.find_spec("safetensors") is None, reason="safetensors is not installed")
 def test_tensors_that_safetensors_saves(distify: CommandLine, here: Here, script: Path) -> None:
     saved = TRAIN.replace(

@@ -30,6 +30,7 @@ class Backend:
     wraps_models: bool
     averages: str  # what averages the gradients, as the subject of a sentence
     headline: str  # of a conversion to sharded data
+    without_wraps: str = ""  # the same, where it would wrap models and none of them can be; empty: it wraps none
     #: What is imported besides the runtime, `name` being what the file calls it; empty: nothing.
     engine: str = ""
     optimizers: AveragingOptimizers | None = None

@@ -5,4 +5,5 @@ from __future__ import annotations
 from distify_codemods.backends.base import Backend
 
 DDP = Backend("ddp", wraps_models=True, averages="DistributedDataParallel",
-              headline="sharded data and DistributedDataParallel")  # fmt: skip
+              headline="sharded data and DistributedDataParallel",
+              without_wraps="sharded data, and gradients averaged by a line before each step")  # fmt: skip

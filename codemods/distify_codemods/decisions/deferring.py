@@ -39,7 +39,6 @@ _LINEAR = frozenset({Scale.MEAN, Scale.SUM, Scale.COUNT})
 _PLAIN_METHODS = frozenset("append appendleft extend item detach cpu clone float double to tolist size".split())
 _DISPLAYS = (cst.List, cst.Tuple, cst.Dict)
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda)
-
 _SET = (Sinks.STORED, Sinks.COUNTED)
 
 #: The facts of the program with all figures put together but some.
@@ -155,13 +154,9 @@ def _is_kept_in_a_class(facts: Facts, value: Value) -> bool:
     held = {obj for one in classes for attribute in one.attributes.values() for obj in attribute.objs}
     if not held.isdisjoint(put_into(facts)):
         return True
-    targets = (one for sink in sinks(facts) if sink.kind in _SET for one in _targets(sink.node))
+    targets = (one for sink in sinks(facts) if sink.kind in _SET for one in tree.assigned(sink.node))
     holders = (one.value for one in targets if isinstance(one, (cst.Attribute, cst.Subscript)))
     return any(not facts.value(one).objs.isdisjoint(classes) for one in holders)
-
-
-def _targets(node: cst.CSTNode) -> list[cst.BaseExpression]:
-    return tree.targets(node) if isinstance(node, (cst.Assign, cst.AugAssign)) else []
 
 
 def _shows(facts: Facts, loop: BatchLoop, held: _Held) -> bool:

@@ -126,7 +126,7 @@ class _Search:
         """
         if is_tracked(self.facts, sink):
             return False
-        targets = tree.targets(sink.node) if isinstance(sink.node, (cst.Assign, cst.AugAssign)) else []
+        targets = tree.assigned(sink.node)
         into = [one.value for one in targets if isinstance(one, cst.Subscript)]
         held = any(isinstance(obj, (Mapping, Sequence)) for one in into for obj in self.facts.value(one).objs)
         if sink.kind is Kind.STORED:
@@ -163,7 +163,7 @@ class _Search:
 
     def _is_into_a_tally(self, sink: Sink) -> bool:
         """What a turn fills and goes on with: it may be a part of the loss, with its gradient."""
-        targets = tree.targets(sink.node) if isinstance(sink.node, (cst.Assign, cst.AugAssign)) else []
+        targets = tree.assigned(sink.node)
         return any(isinstance(one, cst.Subscript) and one.value in self.facts.run.machine.tallied for one in targets)
 
     def _are_numbers(self, sink: Sink, figures: list[tuple[Module, cst.BaseExpression]]) -> bool:

@@ -33,6 +33,6 @@ def _dead(module: Module, loop: cst.For) -> set[cst.CSTNode]:
 def _targets(statement: cst.CSTNode) -> set[str]:
     """The names that a plain assignment sets; none of anything else."""
     small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
-    targets = tree.targets(small) if isinstance(small, (cst.Assign, cst.AugAssign)) else []
+    targets = tree.assigned(small)
     plain = all(isinstance(node, (cst.Name, cst.Tuple, cst.Element)) for one in targets for node in tree.walk(one))
     return {name for one in targets for name in tree.target_names(one)} if plain else set()

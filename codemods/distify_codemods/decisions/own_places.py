@@ -50,7 +50,7 @@ def _places(statement: cst.CSTNode) -> list[cst.BaseExpression]:
     """`rows[i] = x`, `rows[i:].copy_(x)`, `rows.narrow(0, i, 8).copy_(x)`"""
     if isinstance(statement, cst.Call):
         return [statement.func.value] if isinstance(statement.func, cst.Attribute) else []
-    return tree.targets(statement) if isinstance(statement, (cst.Assign, cst.AugAssign)) else []
+    return tree.assigned(statement)
 
 
 def _is_of_a_sample(facts: Facts, module: Module, statement: cst.CSTNode, place: cst.BaseExpression) -> bool:

@@ -92,7 +92,7 @@ def _bound(test: Event) -> set[str]:
 
 def _is_into_a_batch(facts: Facts, node: cst.CSTNode) -> bool:
     """`out[i] += x[i]`: of each sample, and gone with it."""
-    targets = tree.targets(node) if isinstance(node, (cst.Assign, cst.AugAssign)) else []
+    targets = tree.assigned(node)
     holders = [one.value for one in targets if isinstance(one, cst.Subscript)]
     return any(facts.value(one).scale in PER_SAMPLE for one in holders)
 

@@ -124,7 +124,7 @@ def written_names(facts: Facts, loop: BatchLoop, nodes: Collection[cst.CSTNode])
     for node in nodes:
         if loop.node not in loop.module.enclosing(node):
             continue
-        places = tree.targets(node) if isinstance(node, (cst.Assign, cst.AugAssign)) else []
+        places = tree.assigned(node)
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             places = [node.func.value]
         others = (External, Instance) if isinstance(node, cst.Call) else (Instance,)

@@ -250,7 +250,7 @@ def _by_then(original: Trace) -> str:
 
 
 def _checkpoints(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) -> Check:
-    but = ""
+    but, times = "", 0
     saves = [save for trace in ranks for save in trace.saves]
     in_memory = [save for trace in ranks for save in trace.saves_in_memory]
     saves = with_those_of_libraries(saves, in_memory, original.saves, ranks[0].files)
@@ -266,11 +266,15 @@ def _checkpoints(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) 
             hint = "save the model inside of the wrap: `model.module.state_dict()`"
             return _differs(f"{ours.path} has other keys than the original's: {differing[:6]}", hint)
         for key, value in held.items():
-            if not _close(ours.contents[key], value, tolerance) and not names_a_time(key, value):
+            if _close(ours.contents[key], value, tolerance):
+                continue
+            if not names_a_time(key, value):
                 return _differs(f"{ours.path}: {key} differs")
+            times += 1
     if not wanted:
         return _nothing(f"none was saved by torch.save or safetensors{_by_then(original)}")
-    return _same(f"{len(wanted)}, with the original's keys{but} and values")
+    passed_over = f" but for {times} time{'s' * (times != 1)}" if times else ""
+    return _same(f"{len(wanted)}, with the original's keys{but} and values{passed_over}")
 
 
 def _close(got: object, wanted: object, tolerance: Tolerance) -> bool:
