@@ -447,6 +447,14 @@ def test_the_other_samples_decide_how_much_of_one_is_taken(size: str) -> None:
     assert message.startswith("how much `x[:, :size]` takes of each sample, the other samples of the batch decide")
 
 
+def test_a_loss_over_all_of_what_was_taken() -> None:
+    related = LOOP.replace("mse_loss(model(x), y)", "mse_loss(torch.cumsum(model(x), 0), y)")
+    assert related != LOOP
+    before = script(model=SIZED.format(size="int(x[:, 0].min())"), loop=related)
+    [(_, message)] = links(before)
+    assert message.startswith("how much `x[:, :size]` takes of each sample, the other samples of the batch decide")
+
+
 @pytest.mark.parametrize("size", ["2", "x.shape[1] // 2", "len(x)"])
 def test_each_sample_is_cut_by_itself(size: str) -> None:
     assert not links(script(model=SIZED.format(size=size)))

@@ -49,6 +49,7 @@ NO_SUMS = {
     "a view": "counts = torch.zeros(3)\ncounts.view(-1).add_(x[0, :3])",
     "another name": "counts = torch.zeros(2, 3)\nrow = counts[1]\nrow += x[0, :3]",
     "a function that changes what it is given": "counts = torch.zeros(3)\nfill(counts, x[0, :3])",
+    "where it is put, by place": "counts = np.zeros(3)\nnp.add(x[0, :3].numpy(), 1, counts)",
     "where it is put": "counts = torch.zeros(3)\ntorch.add(x[0, :3], 1, out=counts)",
 }
 

@@ -61,7 +61,9 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         scale = Scale.CONST if first.scale is Scale.CONST else Scale.UNKNOWN
         return Value(_text_of_a_path(machine, name, arguments, node), scale, first.sources)
     if name in ("float", "int", "abs", "round", "bool"):
-        scale = first.scale if name != "abs" else scales.elementwise(first.scale)
+        whole = name == "int" or (name == "round" and len(arguments.all()) == 1)
+        bends = name == "abs" or (whole and first.scale is Scale.MEAN)  # the mean of what was cut is another
+        scale = scales.elementwise(first.scale) if bends else first.scale
         number = f"builtins.{name}" == python.INTEGER and scale is Scale.CONST
         return Value(_verdicts(first), scale, first.sources, number=number)
     if name == "sum":

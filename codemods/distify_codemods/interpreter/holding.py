@@ -13,7 +13,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj
 from distify_codemods.interpreter import anything, forms, modules, parts, pooling
-from distify_codemods.libraries import python
+from distify_codemods.libraries import in_place, python
 from distify_codemods.objects import Arguments, Class, External, Instance, Mapping, Parameters, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import PART, SEVERAL, Shape
@@ -126,6 +126,17 @@ def relate(machine: Machine, place: cst.BaseExpression, into: Value, value: Valu
     if into.scale in PER_SAMPLE:
         related = Value(scale=Scale.COUPLED, sources=into.sources | value.sources)
         fill(machine, cst.Attribute(place, cst.Name("data")), related)
+
+
+def reordered(machine: Machine, name: str, call: cst.CSTNode) -> None:
+    """`losses.sort()`, `rng.shuffle(losses)`: where they lie, and not in a copy that something takes."""
+    if not isinstance(call, cst.Call) or not isinstance(machine.frame.module.parents.get(call), cst.Expr):
+        return
+    shuffled = call.args[0].value if name in in_place.SHUFFLING and call.args else None
+    place = call.func.value if shuffled is None and isinstance(call.func, cst.Attribute) else shuffled
+    if place is not None:
+        into = machine.values.get(place, NOTHING)
+        relate(machine, place, into, into)
 
 
 def _key(machine: Machine, node: cst.Subscript) -> object:

@@ -18,6 +18,7 @@ from distify_codemods.interpreter import (
     evidence,
     files,
     forms,
+    holding,
     interrupts,
     iterators,
     kinds,
@@ -121,6 +122,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         value = evidence.drawn(machine, value, arguments, node, certain=drawing.draws_numbers(name))
     if name != python.PRINT:
         machine.event(Kind.CALL, node, name=name, arguments=arguments, value=value)
+    if name in in_place.SHUFFLING:
+        holding.reordered(machine, name, node)
     for place in in_place.written_by(name, node):
         given = join(*(one for value in arguments.all() for one in values_in(value)))
         adds = name in in_place.ADDS

@@ -112,6 +112,8 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
         _register(machine, receiver, arguments, node)
     if name in in_place.OF_ARRAYS:
         state.method(machine, name, node, join(*arguments.all()), torch_data.LOADERS)
+    if name in in_place.REORDERING or name in in_place.SHUFFLING:
+        holding.reordered(machine, name, node)
     if name.endswith("_"):
         if isinstance(node, cst.Call):
             _change(machine, name, receiver, value, arguments, node)

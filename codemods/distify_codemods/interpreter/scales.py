@@ -33,6 +33,8 @@ def binary(operator: str, left: Value, right: Value) -> Value:
         scale = _add(left, right)
     elif operator == "Multiply":
         scale = _multiply(left.scale, right.scale)
+    elif operator == "FloorDivide" and left.scale in _OF_ALL:
+        scale = elementwise(left.scale, right.scale)
     elif operator in ("Divide", "FloorDivide"):
         scale = _divide(left.scale, right.scale)
     elif operator == "MatrixMultiply":

@@ -19,16 +19,22 @@ from distify_codemods.origins import (
     NO_ROWS,
     Beside,
     Choice,
+    Cropped,
     Flattened,
     Foreign,
     Kept,
     Listed,
     Numbered,
+    Outlived,
     Padded,
+    Paired,
+    Placed,
     Regrouped,
     Share,
+    Single,
     Size,
     Through,
+    Unseen,
     Views,
     Whole,
 )
@@ -37,6 +43,13 @@ from distify_codemods.values import Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
+
+
+#: What is true of a value that was put together, too: of what it was made, and what was wrong with each rank's part.
+_STILL_TRUE = (
+    *(Whole, Setting, Const, Kept, Foreign, Listed, Padded, Choice, Through),
+    *(Cropped, Outlived, Paired, Placed, Single, Unseen),
+)
 
 
 def of_all_ranks(machine: Machine, value: Value, node: cst.CSTNode, loaders: frozenset[str]) -> Value:
@@ -49,7 +62,7 @@ def of_all_ranks(machine: Machine, value: Value, node: cst.CSTNode, loaders: fro
     for source in value.sources:
         if isinstance(source, Share) or (isinstance(source, External) and source.name in loaders):
             sources.append(machine.made(Whole, None, source, of=source))
-        elif isinstance(source, (Whole, Setting, Const, Kept, Foreign, Listed, Padded, Choice, Through)):
+        elif isinstance(source, _STILL_TRUE):
             sources.append(source)
     return Value(objs, Scale.CONST, Ordered(sources), open=value.open)
 

@@ -37,8 +37,20 @@ OF_LISTS = frozenset(
 ADDS = frozenset({"numpy.add.at", "index_add_", "scatter_add_"})
 #: Methods of arrays.
 OF_ARRAYS = frozenset("fill put itemset".split())
+#: Methods of arrays and lists that put their entries into another order, and what does so with its first argument.
+REORDERING = frozenset("sort partition reverse".split())
+SHUFFLING = ("shuffle", "random.shuffle", "numpy.random.shuffle")
 _WRITING = frozenset(f"numpy.{name}" for name in "put place putmask copyto put_along_axis fill_diagonal".split())
-
+#: Functions of NumPy that may be told by place where to write, by how many arrays come before that.
+_INTO_THE_NEXT = {
+    **dict.fromkeys(
+        """add subtract multiply divide true_divide floor_divide power float_power mod remainder fmod maximum minimum
+        fmax fmin logaddexp arctan2 hypot logical_and logical_or bitwise_and bitwise_or""".split(),
+        2,
+    ),
+    **dict.fromkeys("negative absolute abs sign exp log sqrt square reciprocal tanh".split(), 1),
+    "clip": 3,
+}
 
 #: Libraries whose tables have views that are written into: `frame.loc[rows, "loss"] = losses`.
 _OF_TABLES = ("pandas.", "polars.", "xarray.", "h5py.", "zarr.")
@@ -63,6 +75,9 @@ def written_by(name: str, call: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         yield from (one.value for one in call.args if one.keyword is not None and one.keyword.value == "out")
         if call.args and is_of_arrays(name):
             yield call.args[0].value
+        place = _INTO_THE_NEXT.get(name.removeprefix("numpy."), 0) if name.startswith("numpy.") else 0
+        if 0 < place < len(call.args) and call.args[place].keyword is None and not call.args[place].star:
+            yield call.args[place].value
 
 
 #: Methods of tensors and arrays whose result lies in the same memory, or may.
