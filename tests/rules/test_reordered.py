@@ -8,7 +8,9 @@ from distify_codemods import Options, Strategy
 from tests.rules.scripts import IMPORTS, conversion_of, converted, script
 
 LOOP = """\
+rng = np.random.default_rng(0)
 worst = []
+total = 0
 for epoch in range(3):
     for x, y in loader:
         guess = model(x)
@@ -18,7 +20,7 @@ for epoch in range(3):
         optimizer.step()
         each = nn.functional.mse_loss(guess, y, reduction="none").detach()
         LINE
-    print(worst)
+    print(worst, total)
 """
 
 
@@ -28,12 +30,12 @@ def _script(line: str) -> str:
 
 SORTED = {
     "sort": "rows = each.numpy(); rows.sort(axis=0); worst.append(rows[-1].item())",
-    "partition": "rows = each.numpy(); rows.partition(3, axis=0); worst.append(rows[3].item())",
-    "a list": "rows = each.flatten().tolist(); rows.sort(); worst.append(rows[-1])",
-    "turned round": "rows = each.flatten().tolist(); rows.reverse(); worst.append(rows[0])",
-    "shuffled": "rows = each.numpy(); np.random.shuffle(rows); worst.append(rows[0].item())",
-    "shuffled by a generator": "rows = each.numpy(); np.random.default_rng(0).shuffle(rows); worst.append(rows[0].item())",
-    "a shuffled list": "rows = each.flatten().tolist(); random.shuffle(rows); worst.append(rows[0])",
+    "partition": "rows = each.numpy(); rows.partition(3, axis=0); worst.append(float(rows[-2:].sum()))",
+    "a list": "rows = each.flatten().tolist(); rows.sort(); worst.append(rows[-1] + rows[-2])",
+    "turned round": "rows = each.flatten().tolist(); rows.reverse(); worst.append(rows[0] + rows[1])",
+    "shuffled": "rows = each.numpy(); np.random.shuffle(rows); worst.append(float(rows[-2:].sum()))",
+    "shuffled by a generator": "rows = each.numpy(); rng.shuffle(rows); worst.append(float(rows[-2:].sum()))",
+    "a shuffled list": "rows = each.flatten().tolist(); random.shuffle(rows); worst.append(rows[0] + rows[1])",
 }
 
 
@@ -48,9 +50,9 @@ def test_of_a_copy_that_is_sorted_the_rows_are_put_together() -> None:
 
 
 CUT = {
-    "int": ("worst.append(int(loss.item() * 5))", "worst.append(int(rt.all_reduce_mean(loss.item() * 5)))"),
-    "round": ("worst.append(round(loss.item() * 5))", "worst.append(round(rt.all_reduce_mean(loss.item() * 5)))"),
-    "floor": ("worst.append(math.floor(loss.item()))", "worst.append(math.floor(rt.all_reduce_mean(loss.item())))"),
+    "int": ("total += int(loss.item() * 5)", "total += int(rt.all_reduce_mean(loss.item() * 5))"),
+    "round": ("total += round(loss.item() * 5)", "total += round(rt.all_reduce_mean(loss.item() * 5))"),
+    "floor": ("total += loss.item() // 3", "total += rt.all_reduce_mean(loss.item()) // 3"),
 }
 
 
