@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         main_process_path,
         rank_zero_logging,
     )
+    from distify_runtime.one_piece import in_one_piece
     from distify_runtime.output import rank_zero_print
     from distify_runtime.process_group import (
         barrier,
@@ -113,6 +114,7 @@ __all__ = [
     "global_mean",
     "gpu_index",
     "import_twins",
+    "in_one_piece",
     "in_order",
     "init_process_group",
     "inputs_to_device",
@@ -212,6 +214,7 @@ _HOME = {
     "rank_zero_print": "output",
     "barrier": "process_group",
     "destroy_process_group": "process_group",
+    "in_one_piece": "one_piece",
     "in_order": "completed",
     "init_process_group": "process_group",
     "main_process_first": "process_group",

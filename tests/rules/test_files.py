@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level
+from distify_codemods import Level, Options
 
 from tests.rules.scripts import (
     IMPORTS,
@@ -641,17 +641,37 @@ HALF_WRITTEN = (
 
 @pytest.mark.parametrize("workers", ["", ", num_workers=2"])
 @pytest.mark.parametrize(
-    ("written", "by"),
+    ("written", "whole"),
     [
-        (KEPT, "np.save"),
-        ('open(path, "wb").write(values.tobytes())', "open"),
-        ("values.tofile(path)", "values.tofile"),
-        ("torch.save(values, path)", "torch.save"),
+        (KEPT, "rt.in_one_piece(np.save)(path, values)"),
+        ('open(path, "wb").write(values.tobytes())', 'rt.in_one_piece(open)(path, "wb").write(values.tobytes())'),
+        ("values.tofile(path)", "rt.in_one_piece(values.tofile)(path)"),
+        ("torch.save(values, path)", "rt.in_one_piece(torch.save, 1)(values, path)"),
     ],
 )
-def test_a_cache_of_a_stream_that_each_rank_goes_through_needs_a_person(written: str, by: str, workers: str) -> None:
+def test_a_cache_of_a_stream_that_each_rank_goes_through_comes_into_place_whole(
+    written: str, whole: str, workers: str
+) -> None:
     data = STREAMED.format(kind="IterableDataset", written=written)
     before = script(imports=TOOLS, data=data, loader=PLAIN_LOADER.format(workers=workers))
+    assert f"        {whole}\n" in converted(before)
+    assert [one.message for one in findings("OUT03", before, Level.APPLIED)] == [
+        "a file comes into its place once it is whole"
+    ]
+    assert findings("OUT03", before, Level.ADVICE) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "by"),
+    [
+        ('open(path, "ab").write(values.tobytes())', "open"),
+        ('open(path, "w+b").write(values.tobytes())', "open"),
+        ("np.memmap(path, mode='w+', shape=4)[:] = values", "np.memmap"),
+    ],
+)
+def test_a_cache_that_is_not_written_anew_by_its_name_needs_a_person(written: str, by: str) -> None:
+    data = STREAMED.format(kind="IterableDataset", written=written)
+    before = script(imports=TOOLS, data=data, loader=PLAIN_LOADER.format(workers=""))
     (one,) = findings("OUT03", before, Level.BLOCKING)
     assert one.message == HALF_WRITTEN.format(by)
     assert "`os.replace`" in one.fix
@@ -660,12 +680,10 @@ def test_a_cache_of_a_stream_that_each_rank_goes_through_needs_a_person(written:
     ]
 
 
-def test_a_cache_that_each_rank_fills_needs_a_person_where_all_load_whole_batches() -> None:
+def test_a_cache_that_each_rank_fills_comes_into_place_whole_where_all_load_whole_batches() -> None:
     data = STREAMED.format(kind="Dataset", written=KEPT)
     before = script(imports=TOOLS, data=data, loader=PLAIN_LOADER.format(workers=""))
-    conversion = conversion_of(before, strategy="shared")
-    told = [one.message for one in conversion.of(Level.BLOCKING) if one.code == "OUT03"]
-    assert told == [HALF_WRITTEN.format("np.save")]
+    assert "        rt.in_one_piece(np.save)(path, values)\n" in converted(before, Options(strategy="shared"))
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ It says so itself, where each name is defined (`meeting.py`); a test holds this 
 
 #: What a rank may call by itself. Whatever else there is lets the ranks meet, or may do so.
 BY_ITSELF = frozenset(
-    """add_module_prefix compute_whole destroy_process_group device device_ids device_kind draw_alike evaluation_loader
-    gpu_index in_order inputs_to_device is_main_process is_sharded local_rank main_process_only main_process_open
-    main_process_path map_location per_rank_batch_size per_rank_workers rank rank_zero_logging rank_zero_print
-    scale_learning_rate seed_workers_apart set_epoch shard_batch squeeze strip_module_prefix training_loader unwrap
-    whole_loader without_mps world_size""".split()
+    """add_module_prefix compute_whole destroy_process_group device device_ids device_kind draw_alike
+    evaluation_loader gpu_index in_one_piece in_order inputs_to_device is_main_process is_sharded local_rank
+    main_process_only main_process_open main_process_path map_location per_rank_batch_size per_rank_workers rank
+    rank_zero_logging rank_zero_print scale_learning_rate seed_workers_apart set_epoch shard_batch squeeze
+    strip_module_prefix training_loader unwrap whole_loader without_mps world_size""".split()
 )
 
 #: Where rank 0 waits for nobody, so that it may come there first.

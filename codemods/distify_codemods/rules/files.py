@@ -51,7 +51,7 @@ def run(context: Context) -> None:
             f"or asks somebody, {alone}", event.module, event.node,
         )  # fmt: skip
     unseen = [call for call in unfollowed(context.facts) if call.writes]
-    told = {call.node for call in sample_caches.leave_to_a_person(context)}
+    told = {call.node for call in sample_caches.put_in_place(context)}
     for call in (one for one in unseen if one.node not in told):
         context.advice(
             f"whenever a library calls this, each rank writes with `{call.code}`, and maybe several processes of it",

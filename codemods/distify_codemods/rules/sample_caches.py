@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from distify_codemods import tree
 from distify_codemods.decisions.base import Dealing, Sharding
 from distify_codemods.facts import Loader
 from distify_codemods.libraries import effects, listings
 from distify_codemods.rules import attempts
-from distify_codemods.rules.base import Context
+from distify_codemods.rules.base import Context, call_of
 from distify_codemods.unfollowed import Unfollowed, called_for
 
 #: Each rank loads what it computes with, and nothing else.
@@ -21,17 +22,36 @@ _APART = (Sharding.TRAINING, Sharding.SUMS)
 _PUT_IN_PLACE = effects.IN_PLACE | listings.REMOVES
 
 
-def leave_to_a_person(context: Context) -> list[Unfollowed]:
-    """What writes such a file, of which a person is told here."""
+def put_in_place(context: Context) -> list[Unfollowed]:
+    """What writes such a file: one that is seen to be named where it is written comes into its place whole, and of what
+    else there is a person is told here.
+    """
     found = {write.node: (write, read) for write, read in _written_and_read(context)}
     for write, read in found.values():
-        context.needs_you(
-            f"all ranks load the same samples, and each writes this file with `{write.code}` and reads it with "
-            f"`{read.code}`: one may read what another has half written",
-            write.module, write.node,
-            attempts.IN_ONE_PIECE,
-        )  # fmt: skip
+        place = _place_of_the_path(write)
+        if place is None or not context.editable(write.module, write.node, "a file is written"):
+            context.needs_you(
+                f"all ranks load the same samples, and each writes this file with `{write.code}` and reads it with "
+                f"`{read.code}`: one may read what another has half written",
+                write.module, write.node,
+                attempts.IN_ONE_PIECE,
+            )  # fmt: skip
+            continue
+        beside = f"{context.rt(write.module)}.in_one_piece({{}}{f', {place}' * bool(place)})"
+        reason = "all ranks load the same samples, and may write and read this file at one time"
+        context.plan(write.module).replace(write.node.func, call_of(beside), context.code, reason)
+        context.applied("a file comes into its place once it is whole", write.module, write.node)
     return [write for write, _ in found.values()]
+
+
+def _place_of_the_path(write: Unfollowed) -> int | None:
+    """Which argument it is; None: of none is it seen that it names one file, which is written anew."""
+    if write.name in effects.FILES:
+        mode = tree.string(write.node.args[1].value) if len(write.node.args) > 1 else None
+        return 0 if mode is not None and set(mode) <= set("wbt") else None
+    name = write.name.removeprefix(".")
+    known = effects.WRITES.get(name) if name == write.name else effects.WRITING_METHODS.get(name)
+    return known.path if known is not None and known.path >= 0 and effects.writes_one_file(name) else None
 
 
 def _written_and_read(context: Context) -> Iterator[tuple[Unfollowed, Unfollowed]]:
