@@ -72,6 +72,19 @@ def test_draws_that_outlive_their_turn(setup: str, loss: str, turn: str, after: 
     assert links(before) == [place]
 
 
+def test_draws_that_a_module_of_another_file_keeps() -> None:
+    net = (
+        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.hyper = nn.Linear(4, 4)\n        self.w = None\n\n"
+        "    def forward(self, x):\n        if self.training:\n            self.w = self.hyper(torch.randn(1, 4))\n"
+        "        return x @ self.w.T\n"
+    )
+    before = script(imports=f"{IMPORTS}from net import Net\n", model="model = Net()\n")
+    conversion = conversion_of(before, files={"net.py": net}, options=Options())
+    [place] = [one.place for one in conversion.of(Level.ADVICE) if "keeps random numbers" in one.message]
+    assert str(place) == "net.py:13"
+
+
 GAN = """\
 generator = nn.Linear(4, 4)
 {setup}

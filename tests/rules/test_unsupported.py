@@ -271,6 +271,11 @@ def test_a_keyword_that_a_class_lacks(more: str, call: str, raises: bool) -> Non
             True,
         ),
         ("import dataclasses\n\n\n@dataclasses.dataclass\nclass Made:\n    by: int = 1\n\n\nMade(by=1)\n", False),
+        (
+            "class Mixin:\n    def __init__(self):\n        self.seen = []\n\n\nclass Made(nn.Linear, Mixin):\n    pass\n\n\n"
+            "Made(4, 2, bias=False)\n",
+            False,
+        ),
     ],
 )
 def test_who_takes_keywords(lines: str, raises: bool) -> None:
@@ -286,6 +291,11 @@ def test_who_takes_keywords(lines: str, raises: bool) -> None:
         ("def both(x):\n    return x, x\n\n\none, *two = both(1)\n", False),
         ("def both(x):\n    return (x, x) if len(x) > 1 else (x, x, x)\n\n\none, two = both('a')\n", False),
         ("def both(x):\n    return [x for _ in range(2)]\n\n\none, two, three = both(1)\n", False),
+        (
+            "def both(x, more=True):\n    if more:\n        return x, x, x\n    return x, x\n\n\nmore = True\n"
+            "if more:\n    one, two, three = both(1, more)\nelse:\n    one, two = both(1, more)\n",
+            False,
+        ),
         ("def both(x):\n    return (*x, 1)\n\n\none, two, three = both((1, 2))\n", False),
     ],
 )

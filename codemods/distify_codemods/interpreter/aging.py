@@ -149,7 +149,8 @@ class _Turn:
         if not self._is_new(mark) or any(map(is_dealt, value.sources)):
             return value
         draws = [one for one in value.sources if isinstance(one, Draw) and self._is_drawn_here(one)]
-        found = [self.machine.mark(Outlived, mark.site or self.loop, draw, draw=draw) for draw in draws]
+        site = mark.site or self.loop
+        found = [self.machine.mark(Outlived, site, draw, module=mark.module, draw=draw) for draw in draws]
         return value.adding(found) if any(one not in value.sources for one in found) else value
 
     def _is_drawn_here(self, draw: Draw) -> bool:

@@ -218,12 +218,18 @@ class Machine:
             pooling.made_anew(self.pooling, obj)
         return obj
 
-    def mark(self, kind: type[Made], site: cst.CSTNode, /, *more: object, **fields: object) -> Made:
-        """A source that says what was done here, in whichever context: there is one for each place."""
+    def mark(
+        self, kind: type[Made], site: cst.CSTNode, /, *more: object, module: Module | None = None, **fields: object
+    ) -> Made:
+        """A source that says what was done here, in whichever context: there is one for each place.
+
+        module: that of `site`, where that is not in what is being run.
+        """
         key = (kind, site, AT_THE_TOP, *more)
         obj: Made | None = self.objects.get(key)
         if obj is None:
-            obj = self.objects[key] = kind(site, AT_THE_TOP, self.frame.module, **fields)  # type: ignore[arg-type]
+            module = module or self.frame.module
+            obj = self.objects[key] = kind(site, AT_THE_TOP, module, **fields)  # type: ignore[arg-type]
         return obj
 
     # ---- names

@@ -43,6 +43,8 @@ def _unpacked(context: Context) -> Iterator[tuple[Module, cst.CSTNode, int, int]
             targets = node.targets[0].target.elements
             counts = _lengths(context.facts.value(node.value))
             starred = any(isinstance(one, cst.StarredElement) for one in targets)
+            if node in context.facts.run.unused:
+                continue
             if len(counts) == 1 and not starred and counts != {len(targets)}:
                 yield module, node, counts.pop(), len(targets)
 
@@ -72,12 +74,19 @@ def _lacking(context: Context, event: Event) -> Iterator[tuple[str, str]]:
             yield tree.dotted(event.node.func) or event.name.removeprefix("local."), name
 
 
+def _may_be_made_by_a_library(cls: Class) -> bool:
+    """`class Layer(nn.Linear, Mixin)`: what comes first has a constructor, too."""
+    above = cls.order[: next((at for at, one in enumerate(cls.order) if "__init__" in one.attributes), 0)]
+    return any(not isinstance(obj, Class) for one in above for base in one.bases for obj in base.objs)
+
+
 def _function(callee: Obj | None) -> cst.FunctionDef | None:
     """What takes the arguments; None where a decorator, `__new__` or a metaclass may have a hand in it."""
     if isinstance(callee, Class):
         nodes = [one.node for one in callee.order]
         plain = all(one is not None and not one.decorators and not one.keywords for one in nodes)
-        maker = callee.member("__init__") if plain and callee.member("__new__") is None else None
+        plain = plain and callee.member("__new__") is None and not _may_be_made_by_a_library(callee)
+        maker = callee.member("__init__") if plain else None
         callee = maker.single() if maker is not None and not maker.open else None
     node = callee.node if isinstance(callee, Function) else None
     return node if isinstance(node, cst.FunctionDef) else None
