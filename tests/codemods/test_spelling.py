@@ -55,6 +55,11 @@ def test_the_usual_name_is_one_of_the_same_thing(package: str) -> None:
     assert renamed
 
 
+@pytest.mark.parametrize("name", ["_pickle.load", "cPickle.load"])
+def test_pickle_by_its_other_names(name: str) -> None:
+    assert spelling.usual(name) == "pickle.load"
+
+
 @pytest.mark.parametrize(
     "name", ["torch.optim.lr_scheduler.StepLR", "torch.optim.swa_utils.SWALR", "tqdm.contrib.tzip"]
 )

@@ -119,6 +119,14 @@ def test_something_unknown_in_a_model(body: str) -> None:
     assert line == line_of(before, body)
 
 
+@pytest.mark.parametrize("more", ["", ", freeze=False"])
+def test_a_layer_that_is_made_of_its_weights(more: str) -> None:
+    body = "x = self.table(x.abs().long()).mean(1)"
+    layer = f"self.table = nn.Embedding.from_pretrained(torch.ones(9, 4){more})"
+    model = NET.format(body=body).replace("self.out = ", f"{layer}\n        self.out = ", 1)
+    assert links(script(imports=STRANGE, model=model)) == []
+
+
 def test_a_part_of_something_unknown() -> None:
     model = NET.format(body="x = self.part(x)").replace(
         "self.out = nn.Linear(4, 1)\n", "self.out = nn.Linear(4, 1)\n        self.part = strange.net()[0].block\n", 1

@@ -104,6 +104,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
     elif name in torch_data.LOADERS:
         machine.batch_sizes.add_all(size_objs(arguments.get("batch_size", 1) or NOTHING))
         value = external(machine, name, arguments, node)
+    elif name in torch_nn.MADE_OF_WEIGHTS:
+        value = external(machine, torch_nn.MADE_OF_WEIGHTS[name], Arguments(), node)
     elif name in torch_optim.MODES or name in drawing.GENERATORS or seeding.is_seeding(name) or _is_class(name):
         value = external(machine, name, arguments, node)
     elif torch_tensors.computes(name):

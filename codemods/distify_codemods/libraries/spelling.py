@@ -32,6 +32,8 @@ _FILES = tuple(
         (r"torch_geometric\.loader\.dataloader\.(\w+)", r"torch_geometric.loader.\1"),
         (r"torchtext\.legacy\.(.+)", r"torchtext.\1"),
         (r"torchtext\.data\.(?:iterator|field|dataset)\.(\w+)", r"torchtext.data.\1"),
+        (r"_pickle\.(\w+)", r"pickle.\1"),
+        (r"cPickle\.(\w+)", r"pickle.\1"),
         (r"tqdm\.(?:(?!contrib\b)\w+\.)?(?:tqdm|tqdm_notebook|tqdm_gui)", "tqdm.tqdm"),
         (r"tqdm\.(?:(?!contrib\b)\w+\.)?(?:trange|tnrange|tgrange)", "tqdm.trange"),
     )

@@ -241,3 +241,6 @@ def _own_class(name: str) -> str:
 
 #: What calls a module with other parameters than its own.
 WITH_PARAMETERS = ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call")
+
+#: Other ways to make a module, of weights that are there: of which class it is.
+MADE_OF_WEIGHTS = {f"torch.nn.{kind}.from_pretrained": f"torch.nn.{kind}" for kind in ("Embedding", "EmbeddingBag")}
