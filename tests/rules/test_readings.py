@@ -94,7 +94,7 @@ def test_an_optimizer_of_which_no_model_is_known() -> None:
     before = script(
         model=f"{MODEL}other = nn.Linear(1, 1)\n",
         optimizer="optimizer = torch.optim.SGD(model.some_of_them, lr=0.1)\n",
-        loop=LOOP.replace("model(x)", "other(model(x))"),
+        loop=LOOP.replace("model(x)", "other(nn.Softplus()(model(x)))"),
     )
     assert only(said(before)) == (
         "train.py:9: parameters of this optimizer cannot be followed: they may be those of `model` (train.py:7) or "

@@ -29,6 +29,7 @@ from distify_codemods.inside import core
 from distify_codemods.libraries.torch_nn import is_loss
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Instance
+from distify_codemods.parameters import has_none
 from distify_codemods.settled import called, is_module
 
 CODE = "READ01"
@@ -87,10 +88,10 @@ def _behind(facts: Facts, obj: External) -> Iterator[Obj]:
 
 
 def _trained_by_loops(facts: Facts) -> list[Obj]:
-    """Modules that training loops call with gradients recorded."""
+    """Modules that training loops call with gradients recorded, and that have anything to be trained."""
     forwards = (event for event in facts.of_kind(Kind.FORWARD) if event.grad and facts.in_training(event))
     inside = {core(obj) for event in forwards for obj in event.receiver.objs}
-    return [obj for obj in called(facts.run) if obj in inside]
+    return [obj for obj in called(facts.run) if obj in inside and not has_none(obj)]
 
 
 def _shared_parts(facts: Facts, optimizer: Optimizer) -> Iterator[Blocked]:
