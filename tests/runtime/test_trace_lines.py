@@ -26,6 +26,10 @@ def run(*lines: str) -> Trace:
         ("Valid: 0.4, Train: 0.5, Test: 0.6", "Valid: 0.4, Test: 0.6"),
         ("train loss 0.5, train accuracy 0.8, best 0.9", ""),
         ("training: interval 3, value 4, latest 5", ""),
+        ("epoch 1 | loss 0.5 | acc_tr 0.6 | acc_va 0.7", "va 0.7"),
+        ("va_loss 0.5 tr_loss 0.4", "va_loss 0.5 "),
+        ("va_loss 0.5", "va_loss 0.5"),
+        ("El modelo va bien: 0.5", ""),
         ("loss 0.5", ""),
     ],
 )

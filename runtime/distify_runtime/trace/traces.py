@@ -10,10 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-EVALUATION = re.compile(r"test|val|accuracy|best", re.IGNORECASE)
-TRAINING = re.compile(r"train", re.IGNORECASE)
+#: `acc_va`, `va_loss`, `acc_tr`: by themselves these are words of some languages.
+_SHORT_VALID, _SHORT_TRAIN = (rf"(?<=_){word}(?![a-z])|(?<![a-z]){word}(?=_)" for word in ("va", "tr"))
+EVALUATION = re.compile(rf"test|val|accuracy|best|{_SHORT_VALID}", re.IGNORECASE)
+TRAINING = re.compile(rf"train|{_SHORT_TRAIN}", re.IGNORECASE)
 #: Which of both is meant from there on, in a line that speaks of the training, too; an accuracy may be of either.
-_OF = re.compile(r"(?=train|(?<![a-z])(?:test|val|valid|validation|eval|evaluation|dev)(?![a-z]))", re.IGNORECASE)
+_OF = re.compile(
+    rf"(?=train|{_SHORT_TRAIN}|{_SHORT_VALID}|(?<![a-z])(?:test|val|valid|validation|eval|evaluation|dev)(?![a-z]))",
+    re.IGNORECASE,
+)
 
 #: What terminals take for colours and movements.
 _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
@@ -146,4 +151,6 @@ def _of_an_evaluation(line: str) -> str:
     """What a line says of an evaluation: all of it, or from where it names one to where it names the training again."""
     if not TRAINING.search(line):
         return line if EVALUATION.search(line) else ""
-    return "".join(piece for piece in _OF.split(line)[1:] if not TRAINING.match(piece))
+    begins = [one.start() for one in _OF.finditer(line)]
+    pieces = zip(begins, [*begins[1:], len(line)], strict=True)
+    return "".join(line[begin:end] for begin, end in pieces if not TRAINING.match(line, begin))
