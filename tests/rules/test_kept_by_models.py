@@ -323,3 +323,22 @@ for handle in handles:
     handle.remove()
 """
     assert told(before=before) == (Strategy.SHARDED, [])
+
+
+HELPED = SCRIPT.replace(
+    "    def forward(self, x):\n        out = self.body(x)\n        {forward}\n",
+    "    def parts(self, x):\n        parts = []\n        parts.append(self.body(x))\n        return parts\n\n"
+    "    def forward(self, x):\n        parts = self.parts(x)\n        {forward}\n        out = parts[0]\n",
+)
+TESTED = (
+    HELPED + "    with torch.no_grad():\n        print(sum(model(torch.ones(1, 4)).sum().item() for _ in range(2)))\n"
+)
+
+
+def test_a_list_that_is_made_anew_and_handed_back_is_gone_with_the_pass() -> None:
+    assert told(text=TESTED) == (Strategy.SHARDED, [])
+
+
+@pytest.mark.parametrize("line", ["self.outs += parts", "self.outs.extend(parts)", "history.append(parts)"])
+def test_such_a_list_that_is_kept(line: str) -> None:
+    assert told(forward=line, text=TESTED) == (Strategy.SHARED, [line])

@@ -30,7 +30,7 @@ from distify_codemods.decisions.sinks import Kind as Sinks
 from distify_codemods.decisions.sinks import sinks
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.inside import core
+from distify_codemods.inside import core, values_in
 from distify_codemods.libraries import in_place, python, torch_nn, torch_tensors
 from distify_codemods.naming import brief
 from distify_codemods.objects import External, Mapping, Method, Sequence, Setting
@@ -224,7 +224,8 @@ def _parts_of_one_rank(facts: Facts, node: cst.CSTNode, sizes: bool = True) -> b
     of_sizes = value.scale is Scale.COUNT or isinstance(node, (cst.Attribute, cst.Subscript))
     if not sizes and of_sizes and value.scale in _OF_SIZES:
         return False  # `len(x)`, `x.shape[1]`
-    of_one = bool(facts.shares_of_training(value)) and (sizes or value.scale not in _OF_SIZES)
+    found = (one for one in values_in(value) if sizes or one.scale not in _OF_SIZES)
+    of_one = any(facts.shares_of_training(one) for one in found)
     return of_one or any(_parts_of_one_rank(facts, one, sizes) for one in tree.children(node))
 
 

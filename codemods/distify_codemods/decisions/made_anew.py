@@ -29,10 +29,8 @@ def bindings(facts: Facts, module: Module, name: cst.Name) -> list[cst.CSTNode]:
 
 
 def is_gone_with_the_call(facts: Facts, module: Module, holder: cst.BaseExpression) -> bool:
-    """Whether it is a name of what the function has made, and whoever calls that does not get the same object."""
-    if not isinstance(holder, cst.Name) or not bindings(facts, module, holder):
-        return False
-    return not any(isinstance(around, cst.Return) for _, around in _holders(module, holder))
+    """Whether it is a name of what the function has made; who gets the same object from it, and keeps it, does so there."""
+    return isinstance(holder, cst.Name) and bool(bindings(facts, module, holder))
 
 
 def _is_put_elsewhere(module: Module, name: cst.Name) -> bool:
