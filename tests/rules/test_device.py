@@ -133,6 +133,21 @@ def test_choice_of_a_gpu_goes(before: str, after: str) -> None:
     assert converted(script(imports=imports, setup=before)) == distributed(imports=imports, setup=after)
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ('"2,3"', ["CUDA_VISIBLE_DEVICES=2,3 distify run ..."]),
+        ('"1"', ["CUDA_VISIBLE_DEVICES=1 distify run ..."]),
+        ('",".join(map(str, [2, 3]))', ["CUDA_VISIBLE_DEVICES=... distify run ..."]),
+        ('"0"', []),
+    ],
+)
+def test_which_gpus_are_chosen_is_told(value: str, told: list[str]) -> None:
+    before = script(imports="import os\n" + IMPORTS, setup=f'os.environ["CUDA_VISIBLE_DEVICES"] = {value}\n')
+    found = [one.message for one in findings("DEVICE01", before, Level.ADVICE) if "chooses its GPUs" in one.message]
+    assert [one.rpartition("as in `")[2] for one in found] == [f"{one}`" for one in told]
+
+
 READ = 'several = len(os.environ["CUDA_VISIBLE_DEVICES"].split(",")) > 1\n'
 INSTEAD = "SCRIPT_VISIBLE_DEVICES"
 

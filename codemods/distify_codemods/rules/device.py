@@ -191,10 +191,15 @@ def _is_optional(context: Context, test: cst.BaseExpression) -> bool:
 def _hidden(context: Context, event: Event, read: list[Event]) -> bool:
     """A fixed list of GPUs goes; where the script reads it again, it goes by another name."""
     if not read:
-        return _remove(context, event, "the launcher gives each rank its GPU; a list would hide it")
+        gone = _remove(context, event, "the launcher gives each rank its GPU; a list would hide it")
+        if gone:
+            visible_devices.tell_the_launcher(context, event)
+        return gone
     if not context.editable(event.module, event.node, "the GPU is chosen here"):
         return False
-    if not visible_devices.rename(context, event, read):
+    if visible_devices.rename(context, event, read):
+        visible_devices.tell_the_launcher(context, event)
+    else:
         message = "a list of GPUs is set here, where each rank has its own, and read again"
         context.needs_you(message, event.module, event.node, "remove it here, and what reads it")
     return True

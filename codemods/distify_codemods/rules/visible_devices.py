@@ -55,6 +55,19 @@ def rename(context: Context, setting: Event, read: list[Event]) -> bool:
     return True
 
 
+def tell_the_launcher(context: Context, setting: Event) -> None:
+    """Says what to do about a choice that is gone: ranks take the first of all GPUs that they see."""
+    if setting.kind is not Kind.STORE:
+        return
+    known = setting.value.constant()
+    if known != "0":  # of all scripts that name one, most name this, and mean any
+        chosen = f"{NAME}={known}" if isinstance(known, str) and known else f"{NAME}=..."
+        context.advice(
+            f"the script chooses its GPUs here, and each rank takes its own of all that it sees: start it with that "
+            f"choice, as in `{chosen} distify run ...`", setting.module, setting.node,
+        )  # fmt: skip
+
+
 def _key(context: Context, event: Event) -> cst.BaseExpression | None:
     """The literal `"CUDA_VISIBLE_DEVICES"` by which the environment is asked, or given it."""
     node = event.node
