@@ -146,7 +146,8 @@ def _external_attribute(machine: Machine, obj: External, name: str, receiver: Va
         return kept
     if (path := folders.of_a_path(machine, obj, name, node, receiver.of(obj.alone))) is not None:
         return path
-    return foreign.with_kept(obj, method_of(machine, obj, receiver, name, node))
+    found = foreign.with_kept(obj, method_of(machine, obj, receiver, name, node))
+    return join(found, modules.methods_of_any_part(machine, obj, name)) if obj.whole is not None else found
 
 
 def _is_dealing(machine: Machine, loader: External) -> bool:

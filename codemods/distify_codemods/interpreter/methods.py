@@ -282,6 +282,7 @@ def _from_pretrained(
 def _apply(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
     if isinstance(obj, Class) and obj.derives_from(torch_optim.FUNCTION):
         return autograd.applied(machine, obj, arguments, node)
+    machine.call(arguments.first, Arguments([_any_part(machine, obj, method.name, node)]), node)
     return _itself(machine, obj, method, arguments, node)
 
 
@@ -371,11 +372,28 @@ def of_a_module(machine: Machine, method: Function, receiver: Obj, result: Value
 
 def _members(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
     model, name = core(obj), method.name
-    part = machine.made(External, node, model, name=f"{_type_name(model)}.{name}[]", whole=model)
-    element = Value(part.alone)
+    element = _any_part(machine, obj, name, node)
     if name.startswith("named_"):
         element = Value(machine.made(Sequence, node, model, "pair", items=(NOTHING, element)).alone)
     return Value(machine.made(Sequence, node, model, "members", element=element).alone)
+
+
+def _any_part(machine: Machine, obj: Obj, name: str, node: cst.CSTNode) -> Value:
+    model = core(obj)
+    return Value(machine.made(External, node, model, name=f"{_type_name(model)}.{name}[]", whole=model).alone)
+
+
+def _submodule(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`model.get_submodule("encoder.layers")`"""
+    path = arguments.first.constant()
+    found = Value(core(obj).alone)
+    for name in path.split(".") if isinstance(path, str) and path else ():
+        holder = found.single()
+        known = core(holder).attributes.get(name) if holder is not None else None
+        if known is None:
+            return _any_part(machine, obj, method.name, node)
+        found = known
+    return found if isinstance(path, str) else _any_part(machine, obj, method.name, node)
 
 
 def _parsed(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -404,6 +422,7 @@ def _as_dictionary(machine: Machine, obj: Obj, method: Method, arguments: Argume
 _METHODS: dict[str, Callable[[Machine, Obj, Method, Arguments, cst.CSTNode], Value | None]] = {
     **dict.fromkeys(_PARAMETERS, _all_parameters),
     **dict.fromkeys(("modules", "children", "named_modules", "named_children"), _members),
+    "get_submodule": _submodule,
     **dict.fromkeys(RETURN_THEMSELVES, _itself),
     **dict.fromkeys(python.PARSES_ARGUMENTS, _parsed),
     "apply": _apply,

@@ -63,12 +63,26 @@ def under_name(obj: External, name: str) -> Value | None:
     return join(*(one.items[name] for one in tables)) if known else None
 
 
+def parts_with(obj: Obj, name: str) -> list[Instance]:
+    """Of one of `model.modules()`, which of them is not known: those of the script's that have something of this name."""
+    if not isinstance(obj, External) or obj.whole is None:
+        return []
+    parts = [one for value in made_of([Value(obj.whole.alone)]) for one in value.objs if isinstance(one, Instance)]
+    return [one for one in dict.fromkeys(parts) if name in one.attributes or _defines(one, name)]
+
+
+def _defines(obj: Instance, name: str) -> bool:
+    return obj.of is not None and obj.of.member(name) is not None
+
+
 def kept_by_any_part(obj: External, name: str) -> Value:
     """`[one.entropy for one in model.modules()]`: what forward passes have left in whichever part that has it."""
-    if obj.whole is None:
-        return NOTHING
-    parts = [one for value in made_of([Value(obj.whole.alone)]) for one in value.objs if isinstance(one, Instance)]
-    return join(*(one.attributes[name] for one in dict.fromkeys(parts) if name in one.attributes))
+    return join(*(one.attributes[name] for one in parts_with(obj, name) if name in one.attributes))
+
+
+def methods_of_any_part(machine: Machine, obj: External, name: str) -> Value:
+    """`[one.switch_on() for one in model.modules()]`: what the script's classes define."""
+    return join(*(machine.attribute(one, name) for one in parts_with(obj, name) if _defines(one, name)))
 
 
 def _is_whole(given: list[Value]) -> bool:

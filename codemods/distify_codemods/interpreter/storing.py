@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj
 from distify_codemods.inside import core
-from distify_codemods.interpreter import classes, elsewhere, overlaid
+from distify_codemods.interpreter import classes, elsewhere, modules, overlaid
 from distify_codemods.objects import Arguments, Bound, Class, External, Function, Instance, Local
 from distify_codemods.values import Value
 
@@ -38,6 +38,8 @@ def put(machine: Machine, obj: Obj, name: str, value: Value, node: cst.CSTNode) 
         machine.keep(machine.module_frame(obj.target).env, name, value)
     elif isinstance(obj, (Instance, External, Class)):
         classes.store(machine, obj, name, value, node)
+        for part in modules.parts_with(obj, name):
+            classes.store(machine, part, name, value, node)
     elif isinstance(obj, Function):
         machine.keep(obj.attributes, name, value, obj)
     else:
