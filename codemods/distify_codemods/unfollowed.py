@@ -154,12 +154,20 @@ class _Search:
         if any(part in self.facts.run.values for part in tree.walk(node.body)):
             return
         for call in tree.walk(node.body):
-            if isinstance(call, cst.Call):
+            if isinstance(call, cst.Call) and not self._is_given_a_buffer(call, function):
                 for found in self._of(call, function):
                     if isinstance(found, Function):
                         yield from self.calls_in(found)
                     else:
                         yield Unfollowed(closure.module, call, found)
+
+    def _is_given_a_buffer(self, call: cst.Call, function: Function) -> bool:
+        """`img.save(buffer)`, of one that the function has made: what is written there is no file."""
+        return any(
+            any(name in effects.IN_MEMORY for name in self._of(made, function) if isinstance(name, str))
+            for one in call.args if isinstance(one.value, cst.Name)
+            for made in _made_for(function, one.value)
+        )  # fmt: skip
 
     def _of(self, call: cst.Call, function: Function) -> Iterator[Function | str]:
         """What a call is of: functions of the script, or a name."""
@@ -214,6 +222,17 @@ class _Search:
             yield from called_by_libraries(obj)
         elif rest:
             yield f".{rest[-1]}"
+
+
+def _made_for(function: Function, name: cst.Name) -> Iterator[cst.Call]:
+    """The calls whose results a name stands for."""
+    assert function.closure is not None
+    module = function.closure.module
+    for bound in module.flow(name).reaching(name):
+        holder = module.parents.get(bound)
+        statement = module.parents.get(holder) if isinstance(holder, cst.AssignTarget) else None
+        if isinstance(statement, cst.Assign) and isinstance(statement.value, cst.Call):
+            yield statement.value
 
 
 def called_by_libraries(obj: Obj) -> Iterator[Function]:

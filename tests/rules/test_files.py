@@ -584,6 +584,7 @@ def test_what_a_loader_lets_be_written_is_named(made: str, line: str) -> None:
         ('open("a", "rb").read()', "no other files are written"),
         ('np.load("a.npy")', "no other files are written"),
         ('os.path.exists("a")', "no other files are written"),
+        ("found = io.BytesIO(); image.save(found)", "no other files are written"),
         ("lost.read()", "no other files are written, unless by `lost.read` at train.py:26, which is not known"),
     ],
 )

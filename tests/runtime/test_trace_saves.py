@@ -49,6 +49,16 @@ def test_temporary_folders_are_the_same_in_each_run(tmp_path: Path, monkeypatch:
     assert path_told(first) == path_told(second) == str(tmp_path.parent / "elsewhere" / "run*" / "best.pt")
 
 
+def test_paths_in_the_working_folder_are_the_same_in_each_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for name in ("original", "converted"):
+        folder = tmp_path / name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        found.append(dict(flat({"from": str(folder / "first.pt"), "to": "/data/last.pt"}, "")))
+    assert found == [{"from": "./first.pt", "to": "/data/last.pt"}] * 2
+
+
 BEST, LAST, SENT = Save("best.pt", {"a": 1, "b": 1}), Save("last.pt", {"a": 2, "c": 1}), Save("", {"sent": 0})
 FILES = ["best.pt", "last.pt"]
 

@@ -88,7 +88,10 @@ def flat(value: object, key: str) -> Iterator[tuple[str, object]]:
 
 
 def _plain(value: Any) -> object:
-    """A number, text or array as what a trace can hold, whatever class of those it is; else its type's name."""
+    """A number, text or array as what a trace can hold, whatever class of those it is; else its type's name.
+
+    Of a path in the working folder, what is the same in another copy of that.
+    """
     if type(value).__module__ == "numpy":
         if getattr(value, "shape", ()) == ():
             value = value.item()
@@ -96,5 +99,5 @@ def _plain(value: Any) -> object:
             return torch.as_tensor(value.astype("f8" if value.dtype.kind == "f" else "i8"))
     for kind in (bool, int, float, str):
         if isinstance(value, kind):
-            return kind(value)
+            return value.replace(os.getcwd(), ".") if isinstance(value, str) else kind(value)
     return type(value).__name__
