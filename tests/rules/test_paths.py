@@ -54,6 +54,9 @@ ON_MAIN = "if rt.is_main_process():\n"
         ('folder = tempfile.mkdtemp(prefix="a")\nos.makedirs(folder, exist_ok=True)\n',
          'folder = rt.call_on_main_process(tempfile.mkdtemp, prefix="a")\nos.makedirs(folder, exist_ok=True)\n'),
         ('name = input("name? ")\n', 'name = rt.call_on_main_process(input, "name? ")\n'),
+        ('from tkinter import filedialog\nname = filedialog.askopenfilename(title="data")\n',
+         'from tkinter import filedialog\n'
+         'name = rt.call_on_main_process(filedialog.askopenfilename, title="data")\n'),
         ("if input() == 'y':\n    done = 1\n", "if rt.call_on_main_process(input) == 'y':\n    done = 1\n"),
         ('try:\n    os.makedirs("a")\nexcept FileExistsError:\n    raise SystemExit("there")\n',
          'try:\n    rt.call_on_main_process(os.makedirs, \"a\")\nexcept FileExistsError:\n'

@@ -34,8 +34,9 @@ def decided_by_chance(facts: Facts) -> Iterator[Link]:
     for module, test in _tests(facts):
         by_samples = bool(dealt_by(facts.value(test).sources))
         whole = "and by the samples of the whole batch" if by_samples else "for the whole batch at once"
-        drawn_there = isinstance(test, cst.Comparison) and isinstance(test.left, cst.Call)
         said = _said_of(module, test)
+        asked = said.value if isinstance(said, (cst.Assign, cst.AnnAssign)) else said
+        drawn_there = isinstance(asked, cst.Comparison) and isinstance(asked.left, cst.Call)
         goes_on = isinstance(module.parents[test], cst.For) or _asks_how_many(said)
         counts = f"{_HOW_MANY}, " if goes_on and forms.is_drawn(facts.value(test)) else ""
         perhaps = "perhaps " if counts else ""

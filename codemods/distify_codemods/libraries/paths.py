@@ -41,7 +41,12 @@ STAYS, STAYS_IF_ASKED = "tempfile.mkstemp", "tempfile.NamedTemporaryFile"
 #: Who removes what was made must be who made it.
 REMOVALS = frozenset({"shutil.rmtree", "shutil.move", "os.rmdir", "os.removedirs", "rmdir"})
 #: What asks the person at the terminal.
-ASKS = ("builtins.input", "getpass.getpass")
+ASKS = (
+    *("builtins.input", "getpass.getpass"),
+    *(f"tkinter.filedialog.ask{what}" for what in "openfilename openfilenames saveasfilename directory".split()),
+    *(f"tkinter.simpledialog.ask{what}" for what in "string integer float".split()),
+    *(f"tkinter.messagebox.ask{what}" for what in "question okcancel retrycancel yesno yesnocancel".split()),
+)
 #: Words in names of options and arguments that are paths; alone, or at the end; and what else has such words in it.
 _WORDS = frozenset("path paths dir file filename folder root ckpt checkpoint output".split())
 _LAST_WORDS = frozenset("out outdir logdir savedir directory destination".split())

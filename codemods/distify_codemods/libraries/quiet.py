@@ -16,11 +16,11 @@ _LIBRARIES = (
     "optuna.create_study", "optuna.exceptions.",
     "optuna.importance.", "optuna.logging.", "optuna.pruners.", "optuna.samplers.", "optuna.study.", "optuna.trial.",
     "packaging.", "peft.", "piq.", "pkg_resources.", "plotly.", "plyfile.", "polars.",
-    "prettytable.", "psutil.", "pyarrow.", "pydantic.", "pydicom.", "pykdtree.", "pynvml.", "pytorch_metric_learning.",
+    "prettytable.", "psutil.", "pyarrow.", "pydantic.", "pydicom.", "pykdtree.", "pynvml.", "pypose.", "pytorch_metric_learning.",
     "pytorch_msssim.", "pytz.", "rdkit.Chem.MolFromSm", "rouge.", "rouge_score.", "sacrebleu.", "safetensors.",
     "schedulefree.", "segmentation_models_pytorch.", "seqeval.", "shapely.", "simple_parsing.", "SimpleITK.", "six.",
     "sortedcontainers.", "soundfile.", "spacy.", "statsmodels.", "sympy.", "tabulate.", "tap.", "thop.", "tiktoken.",
-    "tokenizers.", "torch_cluster.", "torch_ema.", "torch_optimizer.", "torch_scatter.", "torch_sparse.",
+    "tkinter.", "tokenizers.", "torch_cluster.", "torch_ema.", "torch_optimizer.", "torch_scatter.", "torch_sparse.",
     "torchdiffeq.", "torchinfo.", "torchmetrics.", "torchsummary.", "torchviz.", "transformers.", "trimesh.", "tyro.",
     "typing_extensions.", "warmup_scheduler.", "webdataset.", "xformers.", "yacs.", "zipp.",
 )  # fmt: skip
@@ -46,6 +46,7 @@ _PLAIN = (
 #: Those of which the tables have all that writes a file, whatever else is called so.
 _WRITERS_KNOWN = (
     "torch.", "sys.", "tqdm.", "os.write", "builtins.", "local.", "safetensors.torch.save", "cv2.VideoWriter",
+    "tkinter.filedialog.asksaveasfilename",
 )  # fmt: skip
 
 
