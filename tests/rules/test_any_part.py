@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.scripts import LOOP, converted, script
+from tests.rules.scripts import IMPORTS, converted, script
+
+STRANGE = f"import strange\n{IMPORTS}"
 
 NET = """\
 class Layer(nn.Module):
@@ -30,6 +32,12 @@ class Net(nn.Module):
     def forward(self, x):
         return self.first(x)
 
+    def walk(self, m):
+        if hasattr(m, "centred"):
+            m.centred = True
+        for name, part in m._modules.items():
+            self.walk(part)
+
     def centre(self):
         {centre}
 
@@ -46,6 +54,11 @@ SWITCHED = {
     "                m.switch_on()",
     "apply": "self.apply(lambda m: m.switch_on() if isinstance(m, Layer) else None)",
     "comprehension": "[m.switch_on() for m in self.modules() if type(m) is Layer]",
+    "by name": "for name, m in self._modules.items():\n            m.switch_on()",
+    "ModuleDict": "for m in nn.ModuleDict({'first': self.first}).values():\n            m.centred = True",
+    "compiled": "torch.compile(self.first)._orig_mod.switch_on()",
+    "recursion": "self.walk(nn.Sequential(self.first))",
+    "what a library finds": "for m in strange.find(self):\n            m.centred = True",
     "path": "self.get_submodule('first').switch_on()",
     "path that is not seen": "self.get_submodule(str(input())).switch_on()",
 }
@@ -59,9 +72,9 @@ MEAN = "            x = x - rt.mean_over_ranks(x.mean(0))\n"
 
 @pytest.mark.parametrize("centre", SWITCHED.values(), ids=SWITCHED)
 def test_what_is_switched_on_in_any_part(centre: str) -> None:
-    assert MEAN in converted(script(model=NET.format(centre=centre), loop=LOOP))
+    assert MEAN in converted(script(imports=STRANGE, model=NET.format(centre=centre)))
 
 
 @pytest.mark.parametrize("centre", LEFT.values(), ids=LEFT)
 def test_what_stays_off(centre: str) -> None:
-    assert MEAN not in converted(script(model=NET.format(centre=centre), loop=LOOP))
+    assert MEAN not in converted(script(imports=STRANGE, model=NET.format(centre=centre)))

@@ -18,7 +18,7 @@ from distify_codemods.interpreter import (
     settings,
     text,
 )
-from distify_codemods.libraries import python, torch_data, torch_optim
+from distify_codemods.libraries import python, torch_data, torch_nn, torch_optim
 from distify_codemods.libraries.forms import OF_A_KIND
 from distify_codemods.objects import (
     Bound,
@@ -47,6 +47,11 @@ if TYPE_CHECKING:
 def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: cst.Attribute) -> Value:
     if name == "module" and _is_unwrapped(machine, obj):
         return Value(obj.alone)
+    if name == torch_nn.COMPILED_FROM and isinstance(obj, (Instance, External)):
+        return Value(obj.alone)
+    if name == torch_nn.BY_NAME and (isinstance(obj, Instance) or _is_of_torch(obj)):
+        any_part = modules.any_part(machine, obj, name, node)
+        return Value(machine.made(Mapping, node, obj, name, rest=any_part).alone)
     if isinstance(obj, Ref):
         return imports.reference(machine, f"{obj.name}.{name}")
     if isinstance(obj, Local) and obj.target is not None:
@@ -73,6 +78,10 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
     if (kept := elsewhere.of_function(obj, name)) is not None:
         return kept
     return tensor_attribute(machine, receiver.of(obj.alone), name, node)
+
+
+def _is_of_torch(obj: Obj) -> bool:
+    return isinstance(obj, External) and obj.name.startswith(torch_nn.OWN)
 
 
 def _inside_the_wrap(machine: Machine, wrap: Wrapped, name: str, node: cst.Attribute) -> Value | None:

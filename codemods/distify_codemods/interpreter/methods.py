@@ -282,7 +282,7 @@ def _from_pretrained(
 def _apply(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
     if isinstance(obj, Class) and obj.derives_from(torch_optim.FUNCTION):
         return autograd.applied(machine, obj, arguments, node)
-    machine.call(arguments.first, Arguments([_any_part(machine, obj, method.name, node)]), node)
+    machine.call(arguments.first, Arguments([modules.any_part(machine, obj, method.name, node)]), node)
     return _itself(machine, obj, method, arguments, node)
 
 
@@ -336,16 +336,10 @@ def _own_method(machine: Machine, wrapped: Obj, name: str) -> Bound | None:
 
 def _name_of_result(machine: Machine, inner: Obj, method: str) -> str:
     """Of a long way only its beginning and its end are told: tables that are worked on in turns come by all ways."""
-    by = _type_name(inner)
+    by = modules.type_name(inner)
     if len(machine.through.get(inner, ())) >= _LONGEST_WAY:
         by = by.rpartition(".")[0]
     return f"{by}.{method}"
-
-
-def _type_name(obj: Obj) -> str:
-    if isinstance(obj, External):
-        return obj.name
-    return obj.of.node.name.value if isinstance(obj, Instance) and obj.of and obj.of.node else ""
 
 
 def _parameters(machine: Machine, model: Obj, name: str, node: cst.CSTNode) -> Value:
@@ -372,15 +366,22 @@ def of_a_module(machine: Machine, method: Function, receiver: Obj, result: Value
 
 def _members(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
     model, name = core(obj), method.name
-    element = _any_part(machine, obj, name, node)
+    element = modules.any_part(machine, obj, name, node)
     if name.startswith("named_"):
         element = Value(machine.made(Sequence, node, model, "pair", items=(NOTHING, element)).alone)
     return Value(machine.made(Sequence, node, model, "members", element=element).alone)
 
 
-def _any_part(machine: Machine, obj: Obj, name: str, node: cst.CSTNode) -> Value:
-    model = core(obj)
-    return Value(machine.made(External, node, model, name=f"{_type_name(model)}.{name}[]", whole=model).alone)
+def _held_in_a_container(
+    machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode
+) -> Value | None:
+    """`heads.values()`, `heads.items()` of a ModuleDict"""
+    held = modules.held_by(obj)
+    if held is None:
+        return None
+    pair = machine.made(Sequence, node, obj, "pair", items=(NOTHING, held))
+    element = Value(pair.alone) if method.name == "items" else held
+    return Value(machine.made(Sequence, node, obj, "held", element=element).alone)
 
 
 def _submodule(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -391,9 +392,9 @@ def _submodule(machine: Machine, obj: Obj, method: Method, arguments: Arguments,
         holder = found.single()
         known = core(holder).attributes.get(name) if holder is not None else None
         if known is None:
-            return _any_part(machine, obj, method.name, node)
+            return modules.any_part(machine, obj, method.name, node)
         found = known
-    return found if isinstance(path, str) else _any_part(machine, obj, method.name, node)
+    return found if isinstance(path, str) else modules.any_part(machine, obj, method.name, node)
 
 
 def _parsed(machine: Machine, obj: Obj, method: Method, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -423,6 +424,7 @@ _METHODS: dict[str, Callable[[Machine, Obj, Method, Arguments, cst.CSTNode], Val
     **dict.fromkeys(_PARAMETERS, _all_parameters),
     **dict.fromkeys(("modules", "children", "named_modules", "named_children"), _members),
     "get_submodule": _submodule,
+    **dict.fromkeys(("values", "items"), _held_in_a_container),
     **dict.fromkeys(RETURN_THEMSELVES, _itself),
     **dict.fromkeys(python.PARSES_ARGUMENTS, _parsed),
     "apply": _apply,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from distify_codemods.allocation import Obj
 from distify_codemods.inside import core, made_of
 from distify_codemods.libraries import computing, torch_nn
@@ -63,11 +65,26 @@ def under_name(obj: External, name: str) -> Value | None:
     return join(*(one.items[name] for one in tables)) if known else None
 
 
+def any_part(machine: Machine, obj: Obj, name: str, node: cst.CSTNode) -> Value:
+    """One of those that `model.modules()` gives, `name`, which of them is not known."""
+    model = core(obj)
+    return Value(machine.made(External, node, model, name=f"{type_name(model)}.{name}[]", whole=model).alone)
+
+
+def type_name(obj: Obj) -> str:
+    if isinstance(obj, External):
+        return obj.name
+    return obj.of.node.name.value if isinstance(obj, Instance) and obj.of and obj.of.node else ""
+
+
 def parts_with(obj: Obj, name: str) -> list[Instance]:
-    """Of one of `model.modules()`, which of them is not known: those of the script's that have something of this name."""
-    if not isinstance(obj, External) or obj.whole is None:
+    """Of one of `model.modules()`, which of them is not known, or of what something unknown has made of a model: those of
+    the script's that have something of this name."""
+    if not isinstance(obj, External) or (obj.whole is None and obj.name.startswith(computing.LIBRARIES)):
         return []
-    parts = [one for value in made_of([Value(obj.whole.alone)]) for one in value.objs if isinstance(one, Instance)]
+    parts = [
+        one for value in made_of([Value((obj.whole or obj).alone)]) for one in value.objs if isinstance(one, Instance)
+    ]
     return [one for one in dict.fromkeys(parts) if name in one.attributes or _defines(one, name)]
 
 

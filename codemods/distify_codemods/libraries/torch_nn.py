@@ -244,3 +244,7 @@ WITH_PARAMETERS = ("torch.func.functional_call", "torch.nn.utils.stateless.funct
 
 #: Other ways to make a module, of weights that are there: of which class it is.
 MADE_OF_WEIGHTS = {f"torch.nn.{kind}.from_pretrained": f"torch.nn.{kind}" for kind in ("Embedding", "EmbeddingBag")}
+#: Under which name what `torch.compile` returns has the module itself.
+COMPILED_FROM = "_orig_mod"
+#: Under which name a module has its parts by their names.
+BY_NAME = "_modules"
