@@ -208,6 +208,7 @@ class SharedModel:
         except Exception as error:
             if not probes:
                 report_failure(error)
+                inside.fail()
             raise
         outputs = filled(outputs, counts, rank()) if plan.lists else outputs
         readings.returned(outputs)

@@ -42,7 +42,18 @@ def outputs_of(
             if why := _unproven(output, mine, one, counts, whole.precision, is_known):
                 return why
         found.append(replace(output, guessed=output.dim == -1 and not flowing))
+    if whole.differs and all(output.dim < 0 for output in found) and _is_idle(everyone, whole):
+        return "what would be split of its arguments has no part in what it gives"  # in this call: in others it may
     return found
+
+
+def _is_idle(everyone: Sequence[list[Tensor]], whole: Passed) -> bool:
+    """Whether every rank's part gives all that the whole batch gives."""
+    return all(
+        comparing.is_equal(part.to(one.device), one, precision=whole.precision)
+        for parts in everyone
+        for part, one in zip(parts, whole.tensors, strict=True)
+    )
 
 
 def output_of(

@@ -92,6 +92,24 @@ class Region:
         finally:
             self.has_ended = True
 
+    def fail(self) -> None:
+        """This rank's part has raised an error: no other is to wait for it. A collective. Raises Parted on all of them.
+
+        Whether the whole batch raises it, too, the ranks find out together.
+        """
+        if self.parted is not None:
+            raise self.parted
+        if not self.has_ended:
+            self._meet_with_nothing()
+            self._agree(self.tag, 0, failed=True)
+
+    def _meet_with_nothing(self) -> None:
+        """Where the others wait, who have been here before."""
+        others = (self.course[self.met] or self.ending) if self.met < len(self.course) and not self.asks else None
+        if others is not None:
+            with suppress(Misfit):
+                exchange_nothing(self.tag, others)
+
     def _summed(self, tag: Tag, term: Tensor) -> Tensor:
         wide = operations.wide(term)
         return self._meet(tag, wide, lambda *_: operations.sum_over_ranks(tag, wide)).to(term.dtype)
