@@ -272,8 +272,8 @@ def test_a_keyword_that_a_class_lacks(more: str, call: str, raises: bool) -> Non
         ),
         ("import dataclasses\n\n\n@dataclasses.dataclass\nclass Made:\n    by: int = 1\n\n\nMade(by=1)\n", False),
         (
-            "class Mixin:\n    def __init__(self):\n        self.seen = []\n\n\nclass Made(nn.Linear, Mixin):\n    pass\n\n\n"
-            "Made(4, 2, bias=False)\n",
+            "class Mixin:\n    def __init__(self):\n        self.seen = []\n\n\n"
+            "class Made(nn.Linear, Mixin):\n    pass\n\n\nMade(4, 2, bias=False)\n",
             False,
         ),
     ],

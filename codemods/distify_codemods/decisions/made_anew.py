@@ -29,7 +29,7 @@ def bindings(facts: Facts, module: Module, name: cst.Name) -> list[cst.CSTNode]:
 
 
 def is_gone_with_the_call(facts: Facts, module: Module, holder: cst.BaseExpression) -> bool:
-    """Whether it is a name of what the function has made; who gets the same object from it, and keeps it, does so there."""
+    """Whether it is a name of what the function has made; whoever gets that from it, and keeps it, does so there."""
     return isinstance(holder, cst.Name) and bool(bindings(facts, module, holder))
 
 

@@ -78,8 +78,8 @@ def type_name(obj: Obj) -> str:
 
 
 def parts_with(obj: Obj, name: str) -> list[Instance]:
-    """Of one of `model.modules()`, which of them is not known, or of what something unknown has made of a model: those of
-    the script's that have something of this name."""
+    """Of one of `model.modules()`, which of them is not known, or of what something unknown has made of a model: those
+    of the script's that have something of this name."""
     if not isinstance(obj, External) or (obj.whole is None and obj.name.startswith(computing.LIBRARIES)):
         return []
     parts = [

@@ -109,13 +109,14 @@ class Check:
         if why or (names and (why := self._following(names, outside, lambda: self._part(plan, counts, along)))):
             return why
         self._model.copies.add_strays([one for identity, one in part.leaves.items() if identity in whole.leaves])
-        outputs = _agreed(outputs_of([one for _, one in everyone], whole, counts, plan.outputs, self._vouched))
+        parts, sums = [one for _, one in everyone], plan.exact_losses
+        outputs = _agreed(outputs_of(parts, whole, counts, plan.outputs, self._vouched, sums))
         told_apart: Plan | None = None
         if isinstance(outputs, Apart) and isinstance(doubled := self._in_double(plan), Plan):
             told_apart, outputs = doubled, doubled.outputs
         if isinstance(outputs, str):
             return outputs
-        del everyone  # not to be held through the next pass
+        del everyone, parts  # not to be held through the next pass
         if len(plan.outputs) == len(outputs):
             outputs = [one.as_ragged_as(before) for one, before in zip(outputs, plan.outputs, strict=True)]
         proposed = replace(plan, outputs=outputs, seen=plan.seen or seen, sizes=tuple(sizes.values()))

@@ -22,11 +22,13 @@ class Near(str):
 
 
 def outputs_of(
-    everyone: Sequence[list[Tensor]], whole: Passed, counts: tuple[int, ...], before: Sequence[Output], vouched: bool
-) -> list[Output] | str:
+    everyone: Sequence[list[Tensor]], whole: Passed, counts: tuple[int, ...], before: Sequence[Output], vouched: bool,
+    sums: bool,
+) -> list[Output] | str:  # fmt: skip
     """How each tensor comes together. everyone: each rank's parts.
 
     before: as they did, if that is known. vouched: whether gradients have shown of such calls what parts count for.
+    sums: over the ranks, as the library's losses do: then a part may give what the whole batch does.
     """
     if any(len(one) != len(whole.tensors) for one in everyone):
         return "a part of the batch gives other outputs than the whole one"
@@ -42,7 +44,7 @@ def outputs_of(
             if why := _unproven(output, mine, one, counts, whole.precision, is_known):
                 return why
         found.append(replace(output, guessed=output.dim == -1 and not flowing))
-    if whole.differs and all(output.dim < 0 for output in found) and _is_idle(everyone, whole):
+    if not sums and whole.differs and all(output.dim < 0 for output in found) and _is_idle(everyone, whole):
         return "what would be split of its arguments has no part in what it gives"  # in this call: in others it may
     return found
 
