@@ -250,6 +250,20 @@ def test_a_data_set_lists_the_files_that_rank_0_has_written() -> None:
 
 
 @pytest.mark.parametrize(
+    "lines",
+    [
+        "self.files = []\n        self.files.extend([one for one in {}])",
+        "self.files = []\n        for one in {}:\n            self.files.append(one)",
+        "self.files = dict(enumerate({}))",
+    ],
+)
+def test_a_data_set_that_puts_together_what_it_lists(lines: str) -> None:
+    listed, plain = 'sorted(Path(folder).glob("*.pt"))', FILES.split("\n")[2].strip()
+    before = script(imports=TOOLS, setup=FILES.replace(plain, lines.format(listed)) + ROW, data=MADE)
+    assert f"rt.from_main_process({listed})" in converted(before)
+
+
+@pytest.mark.parametrize(
     ("setup", "after"), [("", ""), ("", ROW.replace("rows", "out")), ('print(os.path.exists("a"))\n', "")]
 )
 def test_a_data_set_lists_what_was_there_before(setup: str, after: str) -> None:

@@ -119,6 +119,17 @@ def test_something_unknown_in_a_model(body: str) -> None:
     assert line == line_of(before, body)
 
 
+@pytest.mark.parametrize("ones", ["(1,) * (x.ndim - 1)", "(1,)", "tuple([1] * (x.dim() - 1))"])
+def test_whole_samples_that_are_left_out(ones: str) -> None:
+    body = f"x = x * x.new_empty((x.shape[0],) + {ones}).bernoulli_(0.9)"
+    assert links(script(imports=STRANGE, model=NET.format(body=body))) == []
+
+
+def test_what_is_drawn_along_an_unknown_dimension() -> None:
+    body = "x = x * x.new_empty((1,) * x.ndim + (x.shape[0],)).bernoulli_(0.9).sum()"
+    assert links(script(imports=STRANGE, model=NET.format(body=body)))
+
+
 @pytest.mark.parametrize("more", ["", ", freeze=False"])
 def test_a_layer_that_is_made_of_its_weights(more: str) -> None:
     body = "x = self.table(x.abs().long()).mean(1)"

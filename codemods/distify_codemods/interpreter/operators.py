@@ -49,8 +49,9 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
         return value.of(table.alone)
     is_text = isinstance(node.operator, cst.Modulo) and isinstance(left.constant(), str)
     if lists and not is_text:
-        both = machine.made(Sequence, node)
-        both.grow(*(holding.any_item(Value(obj.alone)) for obj in lists))
+        begins = _tuple(left) if isinstance(node.operator, cst.Add) else None
+        both = machine.made(Sequence, node, begins, items=begins.items if begins is not None else None)
+        both.grow(*(holding.any_item(Value(obj.alone)) for obj in lists if obj is not begins))
         repeated = [one for one in (left, right) if not any(obj in lists for obj in one.objs)]
         value = value.of(both.alone)
         return forms.of(value, *repeated) if isinstance(node.operator, cst.Multiply) else value
@@ -66,6 +67,13 @@ def _filled_in(right: Value) -> Iterator[Value]:
     yield right
     for obj in right.objs:
         yield from obj.parts() if isinstance(obj, Sequence) else ()
+
+
+def _tuple(value: Value) -> Sequence | None:
+    """`(len(x),)`, which stays at the beginning of what is added to it: `(len(x),) + (1,) * (x.ndim - 1)`."""
+    only = value.single()
+    plain = isinstance(only, Sequence) and isinstance(only.site, cst.Tuple) and only.items is not None
+    return only if isinstance(only, Sequence) and plain and only.element is None and not value.open else None
 
 
 def _may_be_a_size(obj: Obj) -> bool:

@@ -13,6 +13,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_events import code_of, path_of, reads
 from distify_codemods.file_names import may_be_same
+from distify_codemods.inside import values_in
 from distify_codemods.interpreter import files
 from distify_codemods.libraries import effects, listings
 from distify_codemods.libraries import paths as table
@@ -159,7 +160,7 @@ def _held_by(data: Value | None) -> Iterator[Value]:
     """What a data set of the script's own keeps: files that ranks see in unequal numbers are unequal shares."""
     for obj in data.objs if data is not None else ():
         if isinstance(obj, Instance):
-            yield from obj.attributes.values()
+            yield from (one for value in obj.attributes.values() for one in values_in(value))
 
 
 def _made_for_some_time(event: Event) -> list[Origin]:
