@@ -243,6 +243,8 @@ class Check:
                 raise
             except Exception as error:  # whatever a model says of a part of its batch, or of a whole one
                 return Raised(f"it raises {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+            if state.makes_parameters():
+                return Unmade("it makes parameters in its first pass")
             if trained := [name for name, one in state.replaced() if one.requires_grad]:
                 return f"it puts another parameter in the place of `{trained[0]}`"
             numbers = surroundings.changed(self._numbers, around.numbers())
@@ -302,6 +304,10 @@ def _put_back(model: nn.Module) -> Iterator[tuple[State, Surroundings]]:
 
 class Raised(str):
     """What the model said of a batch."""
+
+
+class Unmade(Raised):
+    """It is not what it will be: this call, which is computed whole, makes it."""
 
 
 class OutOfMemory(Raised):

@@ -78,6 +78,14 @@ class State:
             if one is not None and one is not parameters.get(name)
         ]
 
+    def makes_parameters(self) -> bool:
+        """Whether there are some under names that had none: `self.register_parameter(...)` in `forward`."""
+        return any(
+            one is not None and one.requires_grad and parameters.get(name) is None
+            for module, parameters in self._places
+            for name, one in module._parameters.items()
+        )
+
     def _changed_tensors(self) -> Iterator[tuple[int, nn.Module, str, Tensor]]:
         for index, (module, attributes, buffers) in enumerate(self._of):
             values = {**{name: one for name, one in attributes.items() if vars(module).get(name) is one}}
