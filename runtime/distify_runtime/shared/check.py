@@ -109,7 +109,7 @@ class Check:
         if why or (names and (why := self._following(names, outside, lambda: self._part(plan, counts, along)))):
             return why
         self._model.copies.add_strays([one for identity, one in part.leaves.items() if identity in whole.leaves])
-        parts, sums = [one for _, one in everyone], plan.exact_losses
+        parts, sums = [one for _, one in everyone], self._model.sums_inside
         outputs = _agreed(outputs_of(parts, whole, counts, plan.outputs, self._vouched, sums))
         told_apart: Plan | None = None
         if isinstance(outputs, Apart) and isinstance(doubled := self._in_double(plan), Plan):

@@ -110,6 +110,7 @@ class SharedModel:
         self.draws = Sources()
         self._modes: set[bool] = set()  # `training`, of calls with gradients since the last step
         self._trains_in_eval = False
+        self.sums_inside = False  # in the part that was computed last to be compared
 
     @classmethod
     def of(cls, model: nn.Module, name: str = "", depth: int = 0) -> SharedModel:
@@ -269,6 +270,7 @@ class SharedModel:
         changed = Watched(self.model, self.copies)
         with inside.all_or_none(), inside.entered(own_draws=False), readings.recorded():
             outputs = call.function(*arguments[0], **arguments[1])
+        self.sums_inside = inside.place > 0
         outputs = filled(outputs, counts, rank()) if plan.lists else outputs
         readings.returned(outputs)
         return [*tensors_in(outputs), *changed.now()], told(outputs)

@@ -28,7 +28,7 @@ def outputs_of(
     """How each tensor comes together. everyone: each rank's parts.
 
     before: as they did, if that is known. vouched: whether gradients have shown of such calls what parts count for.
-    sums: over the ranks, as the library's losses do: then a part may give what the whole batch does.
+    sums: over the ranks, were made of the parts: then each may give what the whole batch does.
     """
     if any(len(one) != len(whole.tensors) for one in everyone):
         return "a part of the batch gives other outputs than the whole one"
