@@ -843,6 +843,14 @@ def test_what_a_forward_pass_keeps_in_some_passes_is_of_whole_batches(test: str,
     assert ("        rt.compute_whole()\n        h = " in converted(before, options=SHARED)) is whole
 
 
+@pytest.mark.parametrize(("test", "whole"), [("self.calls > 9", True), ("not self.training", False)])
+def test_what_it_keeps_unless_it_has_returned_before(test: str, whole: bool) -> None:
+    model = KEEPING.replace("        {test}:\n    ", f"        if {test}:\n            return h\n")
+    assert f"if {test}:\n            return h\n        self.past = " in model
+    before = script(model=model, loop=f"{LOOP}print(model.past.sum())\n")
+    assert ("        rt.compute_whole()\n        h = " in converted(before, options=SHARED)) is whole
+
+
 def test_what_a_constant_turns_off_is_whole_where_it_is_turned_on() -> None:
     model = KEEPING.replace("self.calls = 0", "self.keeps = False").replace("{test}", "if self.keeps")
     after = converted(script(model=model, loop=f"{LOOP}print(model.past.sum())\n"), options=SHARED)

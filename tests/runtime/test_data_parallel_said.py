@@ -6,7 +6,9 @@ import contextlib
 import io
 
 import distify_runtime as rt
+import pytest
 import torch
+from distify_runtime.shared import wholes
 from ranks import on_ranks, run_script
 from torch import Tensor, nn
 
@@ -97,7 +99,9 @@ def counted(*values, **how):
 
 builtins.print = counted
 import torch
+from distify_runtime.shared import wholes
 import distify_runtime as rt
+import pytest
 from distify_runtime import rank_zero_print as print
 from torch import nn
 
@@ -124,3 +128,22 @@ for step in range(3):
 
 def test_what_counts_lines_outside_of_the_script_is_nothing_that_a_model_keeps() -> None:
     assert [one.err for one in run_script(SHOWS)] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("whole", "said"),
+    [
+        (("first", "second"), "; so are its parts (first, second: no)"),
+        (("first",), "; its parts are shared in its place: first, second; but some of them are computed whole, too "
+                     "(first: no)"),
+        ((), "; its parts are shared in its place: first, second"),
+    ],
+)  # fmt: skip
+def test_of_parts_that_are_all_computed_whole_none_is_said_to_be_shared(
+    whole: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with wholes.told_together():
+        wholes.say("Net", "", "it writes", ["first", "second"])
+        for part in whole:
+            wholes.say("Net", part, "no", [])
+    assert capsys.readouterr().err == f"distify: Net is computed on whole batches by every rank: it writes{said}\n"

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.allocation import Turn
 from distify_codemods.decisions.kept_by_models import kept
 from distify_codemods.decisions.log_records import shown_records
@@ -105,11 +106,24 @@ def _pass_around(entered: Collection[cst.CSTNode], event: Event) -> Frame | None
 
 
 def _is_under_a_test(facts: Facts, module: Module, node: cst.CSTNode) -> bool:
-    around = itertools.takewhile(lambda one: not isinstance(one, cst.FunctionDef), module.enclosing(node))
-    return any(isinstance(one, cst.If) and not _is_of_the_mode(facts, one.test) for one in around)
+    """Also behind one that leaves the function before: `if self.fast: return self.body(x)`."""
+    around = [*itertools.takewhile(lambda one: not isinstance(one, cst.FunctionDef), module.enclosing(node))]
+    tests = [one for one in around if isinstance(one, cst.If)]
+    function, place = module.function(node), {node, *around}
+    for block in tree.walk(function) if isinstance(function, cst.FunctionDef) else ():
+        if isinstance(block, cst.IndentedBlock):
+            here = next((at for at, one in enumerate(block.body) if one in place), 0)
+            tests += [one for one in block.body[:here] if isinstance(one, cst.If) and _leaves(one)]
+    return any(not _is_of_the_mode(facts, one.test) for one in tests)
+
+
+def _leaves(test: cst.If) -> bool:
+    return any(isinstance(one, cst.Return) for one in tree.walk(test))
 
 
 def _is_of_the_mode(facts: Facts, test: cst.BaseExpression) -> bool:
-    """`if self.training`: it is checked in either mode."""
+    """`if self.training`, `if not self.training`: it is checked in either mode."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return _is_of_the_mode(facts, test.expression)
     of = facts.value(test.value).objs if isinstance(test, cst.Attribute) and test.attr.value == "training" else ()
     return bool(of) and all(is_module(core(one)) for one in of)

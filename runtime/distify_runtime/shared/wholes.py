@@ -12,7 +12,9 @@ _IS_WHOLE = "computed on whole batches by every rank"
 
 #: By the name of a model: the parts of it that are computed whole, and why; and what is said of itself.
 _parts: dict[str, dict[str, list[str]]] = {}
-_heads: dict[str, str] = {}
+_heads: dict[str, tuple[str, Sequence[str]]] = {}
+#: Of these models some part of a part that is computed whole is shared in its place.
+_deeper: set[str] = set()
 _open = 0
 
 
@@ -21,9 +23,9 @@ def say(model: str, part: str, why: str, instead: Sequence[str]) -> None:
     call is over that it is found in. instead: the names of what is shared in its place."""
     if part:
         _parts.setdefault(model, {}).setdefault(why, []).append(part)
+        _deeper.update([model] if instead else [])
     else:
-        named = f"; its parts are shared in its place: {', '.join(instead)}" if instead else ""
-        _heads[model] = f"{model} is {_IS_WHOLE}: {why}{named}"
+        _heads[model] = f"{model} is {_IS_WHOLE}: {why}", instead
     if not _open:
         _say_all()
 
@@ -46,10 +48,16 @@ def _say_all() -> None:
         of_parts = "; ".join(f"{_listed(names)}: {why}" for why, names in _parts.get(model, {}).items())
         if model not in _heads:
             note(f"{model}: parts of it are {_IS_WHOLE} ({of_parts})")
+            continue
+        head, instead = _heads[model]
+        found = {name for names in _parts.get(model, {}).values() for name in names}
+        if instead and found.issuperset(instead) and model not in _deeper:
+            note(f"{head}; so are its parts ({of_parts})")
         else:
-            note(_heads[model] + (f"; but some of them are computed whole, too ({of_parts})" if of_parts else ""))
-    _heads.clear()
-    _parts.clear()
+            named = f"; its parts are shared in its place: {', '.join(instead)}" if instead else ""
+            note(f"{head}{named}" + (f"; but some of them are computed whole, too ({of_parts})" if of_parts else ""))
+    for table in (_heads, _parts, _deeper):
+        table.clear()
 
 
 def _listed(names: Sequence[str]) -> str:
