@@ -45,6 +45,17 @@ elif case in ("other samples", "split apart", "split"):
         draw = torch.Generator().manual_seed(rt.rank() if case == "split apart" else 0)
         data = random_split(TensorDataset(*(one.repeat(2, 1) for one in data.tensors)), [512, 512], draw)[0]
     loader = DataLoader(**rt.shard_training(data, 64, shuffle=True))
+elif case in ("listed otherwise", "listed"):
+    class Files(torch.utils.data.Dataset):
+        def __init__(self, files):
+            self.files, self.folder = files, [f"/scratch/{rt.rank()}"]
+        def __len__(self):
+            return len(self.files)
+        def __getitem__(self, index):
+            return data[int(self.files[index][0].rpartition("/")[2])]
+    names = [(f"/scratch/{rt.rank()}/{one}", one % 2) for one in range(512)]
+    other = names[::-1] if case == "listed otherwise" and rt.rank() == 1 else names
+    loader = DataLoader(**rt.shard_training(Files(other), 64, shuffle=True))
 elif case == "other sizes":
     data = TensorDataset(*(one[rt.rank():] for one in data.tensors))
     loader = DataLoader(**rt.shard_training(data, 64, shuffle=True, drop_last=True))
@@ -126,6 +137,10 @@ def trained(case: str, *arguments: str) -> Ended:
         ("other sizes", "rank 1 and rank 0 deal out different orders, of data sets of 511 and 512 samples"),
         ("other samples", "rank 1 and rank 0 hold other samples each: are they drawn by a seed of each rank's?"),
         ("split apart", "rank 1 and rank 0 hold other parts of a data set each: is it split by a seed of each rank's?"),
+        (
+            "listed otherwise",
+            "rank 1 and rank 0 list other samples each, in `files`: is there a folder",
+        ),
         ("seed", "ranks 0 and 1 draw the same random numbers in the forward pass before step 5 of SGD: dropout"),
         ("statistics", "after step 5 of SGD, running statistic `2.running_mean` of rank 1 is not rank 0's"),
         ("left out", "the ranks have not taken equally many steps: rank 0 took 16, rank 1 took 15"),
@@ -226,7 +241,7 @@ def test_a_run_that_waits_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> 
     assert "most recent call first" in one.err  # its own stack, in its own log
 
 
-@pytest.mark.parametrize("case", ["right", "main file", "input", "split"])
+@pytest.mark.parametrize("case", ["right", "main file", "input", "split", "listed"])
 def test_what_is_right_goes_on(case: str, tmp_path: object) -> None:
     ended = trained(case, f"{tmp_path}/log.txt")
     assert (ended.code, ended.out, ended.err) == (0, "trained 16\n", "")
