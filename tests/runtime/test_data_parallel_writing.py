@@ -6,7 +6,7 @@ import distify_runtime as rt
 import pytest
 import torch
 from distify_runtime.shared.models import shared_model
-from ranks import RankFailed, on_ranks
+from ranks import on_ranks
 from torch import Tensor, nn
 
 
@@ -66,13 +66,21 @@ class Late(nn.Module):
         return self.inner(rows)  # type: ignore[no-any-return]
 
 
-def _late() -> None:
+def _late() -> tuple[list[float], int, str]:
+    torch.manual_seed(0)
     model = Late()
     rt.data_parallel(model)
     for turn in range(8):
         model(torch.randn(6, 4, generator=torch.Generator().manual_seed(turn))).square().mean().backward()
+    shared = shared_model(model)
+    gradients = [one for part in model.parameters() if part.grad is not None for one in part.grad.flatten().tolist()]
+    return gradients, model.calls, shared.given_up if shared is not None else ""
 
 
-def test_a_pass_that_says_so_too_late_ends_the_run() -> None:
-    with pytest.raises(RankFailed, match=r"has begun with a part of the batch: let it say `rt.compute_"):
-        on_ranks(_late)
+def test_a_pass_that_says_so_too_late_is_computed_whole_from_then_on() -> None:
+    ((expected, calls, _),) = on_ranks(_late, ranks=1)
+    for found, counted, why in on_ranks(_late):
+        assert found == pytest.approx(expected, abs=1e-5)
+        assert counted == calls
+        assert why.startswith("a part of the batch raises ")
+        assert "has begun with a part of the batch: let it say `rt.compute_whole()`" in why

@@ -13,11 +13,11 @@ from distify_runtime.shared import finding
 from distify_runtime.shared.check import Traces
 from distify_runtime.shared.decided import Decided
 from distify_runtime.shared.graph import Computed, Operation
-from distify_runtime.shared.messages import RanksParted, apart
+from distify_runtime.shared.messages import RanksParted, apart, failures
 from distify_runtime.shared.plans import Call, Plan
 from distify_runtime.shared.proposals import Near
 from distify_runtime.shared.readings import Readings, of_those_there, readings_differ_at, without_what_is_new
-from distify_runtime.shared.region import even_counts
+from distify_runtime.shared.region import Parted, even_counts
 from distify_runtime.shared.state import Before, State
 from distify_runtime.shared.streams import kept, take_back_draws
 
@@ -239,21 +239,28 @@ class Forms:
             del self.plans[form]
 
     def parted(
-        self, model: SharedModel, call: Call, plan: Plan, readings: Readings, before: _Before, where: str
+        self,
+        model: SharedModel,
+        call: Call,
+        plan: Plan,
+        readings: Readings,
+        before: _Before,
+        parted: Parted,
+        left: bool,
     ) -> str:
         """A pass whose ranks have come to different collectives: `before` is put back. Why no such call is shared from
         now on, where it does not show what has decided; else empty: those that decide so are computed whole.
 
-        where: each rank is. Collectives. Raises RanksParted where it is chance, or the pass cannot be taken back.
+        left: whether it has left what cannot be taken back. Collectives. Raises RanksParted where it is chance, or has.
         """
+        why = _of_errors(model, parted, left) if parted.failed else f"parts of a batch sum different things ({parted})"
         decided, mixture = self._decided(call), readings.mixture()
         decisive = of_those_there(without_what_is_new(mixture))
         if decided.verdict(mixture) is not False:
             found = finding.find_plan(model, call, [plan], even_counts_of(call, plan))
             if found.plan is not None:
-                raise RanksParted(apart(where))
+                raise RanksParted(apart(str(parted)))
             if not any(len(outcomes) > 1 for *_, outcomes in decisive):
-                why = f"parts of a batch sum different things ({where})"
                 self.no_longer(model, call, NotInParts(found, why), before)
                 return why
             _say_decided(model, readings_differ_at(decisive), found, before)
@@ -290,6 +297,17 @@ def _say_decided(model: SharedModel, places: str, found: finding.Found, before: 
         f"{model.name}: where ranks decide differently by their parts of a batch{where}, as in call {model.calls}, it "
         f"is computed whole by every rank: {found.why}"
     )
+
+
+def _of_errors(model: SharedModel, parted: Parted, left: bool) -> str:
+    """What the parts have raised. A collective."""
+    told = failures()[parted.failed[0]]
+    if any(communicator.all_gather_object(left)):
+        raise RanksParted(
+            f"distify: {model.name} (call {model.calls}): a part of the batch raises {told}, when it has left in "
+            "buffers what cannot be taken back: whether the whole batch would raise that, too, is not seen"
+        )
+    return f"a part of the batch raises {told}"
 
 
 def _check_can_be_taken_back(model: SharedModel, said: str, found: finding.Found, before: _Before) -> None:

@@ -225,10 +225,15 @@ def report_failure(error: Exception) -> None:
     communicator.store().set(f"distify/failed/{communicator.rank()}", text)
 
 
-def _failures() -> str:
+def failures() -> dict[int, str]:
+    """What ranks have left word of."""
     keys = {rank: f"distify/failed/{rank}" for rank in range(communicator.world_size())}
     store = communicator.store()
-    told = [f"rank {rank} failed: {store.get(key).decode()}" for rank, key in keys.items() if store.check([key])]
+    return {rank: store.get(key).decode() for rank, key in keys.items() if store.check([key])}
+
+
+def _failures() -> str:
+    told = [f"rank {rank} failed: {one}" for rank, one in failures().items()]
     return f" ({'; '.join(told)})" if told else ""
 
 

@@ -30,8 +30,11 @@ Course = list[Station | None]
 
 class Parted(BaseException):
     """Parts of one pass have come to different collectives, or some has failed. Raised on every rank, before it waits
-    for what does not come; says where they are. Nothing in a model is to catch it.
+    for what does not come; says where they are. Nothing in a model is to catch it. `failed`: the ranks whose part has
+    raised an error.
     """
+
+    failed: tuple[int, ...] = ()
 
 
 @dataclass
@@ -155,6 +158,7 @@ class Region:
                 for *at, form in words
             )
             self.parted = Parted("; ".join(f"rank {rank}: {one}" for rank, one in enumerate(told)))
+            self.parted.failed = tuple(rank for rank, (*_, form) in enumerate(words) if form == _FAILED)
             raise self.parted
 
     @contextmanager
