@@ -1025,3 +1025,24 @@ def test_the_name_of_a_module_is_no_path(given: str, is_a_path: bool) -> None:
     before = script(imports=f"import models.parts\n{IMPORTS}")
     seen = conversion_of(before, files={"models/__init__.py": "", "models/parts.py": parts})
     assert any("with a path" in one.message for one in seen.of(Level.ADVICE)) is is_a_path
+
+
+KEEPING = """\
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2 * gradient
+
+
+"""
+
+
+def test_what_autograd_keeps_is_no_file_wherever_it_comes_from() -> None:
+    after = 'path = os.path.join("out", os.listdir("out")[0])\nprint(Scaled.apply(unheard.read(path)))\n'
+    new = converted(script(imports=UNHEARD + IMPORTS, setup=KEEPING, after=after.replace("unheard.read(path)", "path")))
+    assert "    def forward(ctx, x):\n        ctx.save_for_backward(x)\n" in new

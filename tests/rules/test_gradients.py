@@ -546,3 +546,38 @@ def test_layers_of_a_library_that_are_thawed(line: str, thaws: bool) -> None:
     advice = conversion_of(before, options=Options(strategy="sharded")).of(Level.ADVICE)
     said = [one.message for one in advice if one.code == "GRAD01"]
     assert any("frozen or thawed" in one for one in said) is thaws
+
+
+TRAINER = """\
+class Trainer:
+    def __init__(self, model, callbacks):
+        self.model, self.callbacks = model, callbacks
+
+    def freeze(self):
+        {freeze}
+
+    def fit(self):
+        {first}
+        optimizer = torch.optim.SGD([p for p in self.model.parameters() if p.requires_grad], lr=0.1)
+        for x, y in loader:
+            loss = nn.functional.mse_loss(self.model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        {last}
+
+
+Trainer(nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 1)), []).fit()
+"""
+FREEZE = "for p in self.model[0].parameters(): p.{}"
+
+
+@pytest.mark.parametrize("how", ["requires_grad_(False)", "requires_grad = False"])
+@pytest.mark.parametrize(
+    ("places", "is_wrapped"),
+    [({"first": "self.freeze()"}, False), ({"last": "self.freeze()"}, True)],
+)
+def test_frozen_behind_where_an_attribute_is_wrapped(how: str, places: dict[str, str], is_wrapped: bool) -> None:
+    filled = {"freeze": FREEZE.format(how), "first": "pass", "last": "pass", **places}
+    before = script(model="", optimizer="", loop=TRAINER.format(**filled))
+    assert ("DistributedDataParallel(" in converted(before)) is is_wrapped

@@ -117,17 +117,32 @@ def _changed_later(facts: Facts) -> Iterator[Unwrapped]:
         if event.name.removesuffix("_") == "requires_grad":
             held = [obj.of for obj in event.receiver.objs if isinstance(obj, Parameters)]
             whose = {core(obj) for obj in held if obj is not None}
-            for model in facts.models if in_the_course_of_training(facts, event) else ():
+            during, taken = in_the_course_of_training(facts, event), _taken_from(event)
+            for model in facts.models:
                 mine = not {core(root(obj)) for obj in event.receiver.objs}.isdisjoint(parts_of(model))
                 parameters = None in held or not whose.isdisjoint(parts_of(model))
-                parameters |= _may_be_of_a_librarys_part(event, model)
-                later = parameters and _is_trained_later(facts, model, event)
-                if later or (mine and _is_after_the_wrap(facts, model, event, event.receiver_node)):
+                may_be = parameters or (during and _may_be_of_a_librarys_part(event, model))
+                later = may_be and _is_trained_later(facts, model, event)
+                if during and (later or (mine and _is_after_the_wrap(facts, model, event, event.receiver_node))):
                     yield Unwrapped(model, event.module, event.node, "parameters are frozen or thawed during training")
+                elif later and _is_after_the_wrap(facts, model, event, taken):
+                    yield Unwrapped(model, event.module, event.node, "parameters are frozen or thawed behind its wrap")
     for event, holder, models in parts_that_are_kept(facts):
         for model in models:
             if _is_after_the_wrap(facts, model, event, holder):
                 yield Unwrapped(model, event.module, event.node, "a part of it is replaced during training")
+
+
+def _taken_from(event: Event) -> cst.BaseExpression | None:
+    """Of what something is set: `model.head.weight`; of `p` in `for p in net.parameters()`, what it goes through."""
+    node = event.receiver_node
+    for bound in event.module.flow(node).reaching(node) if isinstance(node, cst.Name) else ():
+        holder = event.module.parents.get(bound)
+        while isinstance(holder, (cst.Element, cst.Tuple)):
+            holder = event.module.parents.get(holder)
+        if isinstance(holder, (cst.For, cst.CompFor)):
+            return holder.iter
+    return node
 
 
 def _may_be_of_a_librarys_part(event: Event, model: Obj) -> bool:

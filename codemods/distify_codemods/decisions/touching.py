@@ -14,7 +14,7 @@ from distify_codemods.decisions.branches import branches_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import contained, core
-from distify_codemods.libraries import computing, torch_nn
+from distify_codemods.libraries import computing, in_place, torch_nn
 from distify_codemods.objects import External, Instance, Parameters
 from distify_codemods.ordered import EMPTY, Ordered
 
@@ -24,6 +24,8 @@ HARMLESS = frozenset(
     "parameters named_parameters state_dict train eval modules named_modules children named_children zero_grad "
     "buffers".split()
 )
+#: What is done to parameters that a wrap looks at once, or sends to all ranks.
+_SETS = in_place.METHODS | in_place.OVERWRITING | {torch_nn.FREEZES}
 
 
 @answered_once
@@ -64,7 +66,8 @@ class Touching:
 
     @cached_property
     def _by_part(self) -> dict[Obj, list[Event]]:
-        return _indexed([event for event in self._events if event.kind is Kind.STORE], _parameters_set)
+        sets = [event for event in self._events if event.kind is Kind.STORE or event.name in _SETS]
+        return _indexed(sets, _parameters_set)
 
     def _handled(self, event: Event) -> Ordered[Obj]:
         """The models that an event is about, or that it is given."""

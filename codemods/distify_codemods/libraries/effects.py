@@ -74,6 +74,8 @@ OF_HANDLES = frozenset("write writelines writerow writerows writeheader writestr
 WRITING_WORDS = ("save", "dump", "export", "write")
 #: So is called what makes something that writes from then on.
 _LOGGING_WORDS = ("logger", "recorder")
+#: What autograd's functions keep for their gradients.
+_KEPT_BY_AUTOGRAD = frozenset({"save_for_backward", "save_for_forward"})
 _READING_WORDS = ("load", "read", "restore", "parse")
 
 
@@ -147,7 +149,8 @@ def is_writing_method(name: str, given: int) -> bool:
 
 def says_that_it_writes(name: str) -> bool:
     """By its own name; `dumps` is the one that returns the text."""
-    return any(word in name.lower() for word in WRITING_WORDS) and not name.endswith("dumps")
+    says = any(word in name.lower() for word in WRITING_WORDS) and not name.endswith("dumps")
+    return says and name not in _KEPT_BY_AUTOGRAD
 
 
 def says_that_it_keeps_a_log(name: str) -> bool:
