@@ -581,3 +581,31 @@ def test_frozen_behind_where_an_attribute_is_wrapped(how: str, places: dict[str,
     filled = {"freeze": FREEZE.format(how), "first": "pass", "last": "pass", **places}
     before = script(model="", optimizer="", loop=TRAINER.format(**filled))
     assert ("DistributedDataParallel(" in converted(before)) is is_wrapped
+
+
+GROWING = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks, self.head = nn.ModuleList(), nn.Linear(4, 1)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = x + block(x)
+        return self.head(x)
+
+    def deepen(self):
+        block = nn.Linear(4, 4)
+        nn.init.zeros_(block.weight)
+        nn.init.zeros_(block.bias)
+        self.blocks.append(block)
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(("after", "is_wrapped"), [("    model.deepen()\n", False), ("model.deepen()\n", True)])
+def test_a_model_that_grows_between_passes(after: str, is_wrapped: bool) -> None:
+    new = converted(script(model=GROWING, loop=LOOP + after))
+    assert ("DistributedDataParallel(" in new) is is_wrapped

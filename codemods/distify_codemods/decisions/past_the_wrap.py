@@ -190,7 +190,9 @@ def _is_after_the_wrap(facts: Facts, model: Obj, event: Event, holder: cst.BaseE
     """Whether a part of a model is reached through the wrap, or when the model has been trained before."""
     begun = next(iter(training_forwards(facts, model)), facts.training_loops[0].event)
     through = any(wrapped(facts.value(one)) for one in tree.inwards(holder))
-    return through or (begun.before(event) and begun.turns.isdisjoint(event.turns))
+    made = facts.run.machine.made_at.get(model)
+    with_it = (begun.turns & event.turns) - ({one.node for one in made.loops} if made is not None else set())
+    return through or bool(with_it) or (begun.before(event) and begun.turns.isdisjoint(event.turns))
 
 
 def in_the_course_of_training(facts: Facts, event: Event) -> bool:
