@@ -391,3 +391,42 @@ def test_a_name_that_is_made_beside_the_script_cannot_be_told() -> None:
     )
     source = script(imports=f"import time\n{OF_THREADS}", setup=setup)
     assert ("PATH01", line_of(source, "time.strftime")) in blocked(source)
+
+
+COUNTED = """\
+os.makedirs("kept", exist_ok=True)
+counts = []
+for epoch in range(3):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    torch.save(model.state_dict(), f"kept/{epoch}.pt")
+"""
+SLOWER = '        optimizer.param_groups[0]["lr"] *= 0.5\n'
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (f'    if len(os.listdir("kept")) > 1:\n{SLOWER}', 'if len(rt.from_main_process(os.listdir("kept"))) > 1:'),
+        (
+            f'    counts.append(len(glob.glob("kept/*")))\n    if counts[-1] > 1:\n{SLOWER}',
+            'counts.append(len(rt.from_main_process(glob.glob("kept/*"))))',
+        ),
+    ],
+)
+def test_what_training_goes_by_of_the_files_that_it_writes(asked: str, told: str) -> None:
+    assert f"    {told}\n" in converted(script(imports=TOOLS, loop=COUNTED + asked))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        '    print(epoch, len(os.listdir("kept")))\n',
+        f'    if len(os.listdir("data")) > 1:\n{SLOWER}',
+    ],
+)
+def test_what_is_only_shown_or_was_there_before(asked: str) -> None:
+    assert "from_main_process" not in converted(script(imports=TOOLS, loop=COUNTED + asked))

@@ -1,5 +1,5 @@
-"""Which lines of a script tell of the process that runs them: clocks, memory, names of machines. Those differ between
-ranks by right.
+"""Which lines of a script tell of the process that runs them, or of when it looks: clocks, memory, names of machines,
+what files there are. Those differ between ranks by right.
 
 Read from the script's own text, once something differs. Names stand for what they are bound to anywhere in a file, so
 that too many lines are taken to tell of the process rather than too few.
@@ -20,7 +20,8 @@ _MODULES = frozenset(
 _NAMES = frozenset(
     """getpid getppid urandom cpu_count perf_counter monotonic process_time strftime elapsed_time elapsed timestamp
     current_device get_device_name mem_get_info memory_allocated memory_reserved max_memory_allocated
-    max_memory_reserved max_memory_cached memory_summary memory_stats format_dict local_rank get_rank""".split()
+    max_memory_reserved max_memory_cached memory_summary memory_stats format_dict local_rank get_rank
+    listdir glob iglob rglob scandir iterdir getsize getmtime getctime st_size st_mtime disk_usage""".split()
 )
 #: Names that all methods share.
 _RECEIVERS = frozenset({"self", "cls"})
