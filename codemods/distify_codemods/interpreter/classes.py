@@ -74,6 +74,8 @@ def attribute(
         return special
     if isinstance(obj, Instance) and not name.startswith("__"):
         forwarded = _inherited(machine, cls, obj, "__getattr__", None)
+        if (item := holding.as_attribute(machine, obj, name, forwarded)) is not None:
+            return item
         if forwarded is not None and forwarded.objs:
             key = machine.literal(None, name)
             result = machine.call(forwarded, Arguments([key]), node or cst.Name(name))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from distify_codemods.allocation import Obj
+from distify_codemods.allocation import Obj, Ref
 from distify_codemods.interpreter import anything, forms, modules, parts, pooling
 from distify_codemods.libraries import in_place, python
 from distify_codemods.objects import Arguments, Class, External, Instance, Mapping, Parameters, Passing, Sequence
@@ -282,6 +282,25 @@ def held(machine: Machine, obj: Obj) -> Sequence | Mapping | None:
     elif obj.holds is None and obj.of.derives_from(*python.LIST_BASES):
         obj.holds = machine.made(Sequence, None, obj, "held")
     return obj.holds
+
+
+def as_attribute(machine: Machine, obj: Instance, name: str, method: Value | None) -> Value | None:
+    """`__getattr__ = dict.__getitem__`: the item of this name, if the class has that."""
+    table = held(machine, obj) if method is not None and _are_named(method, python.GIVES_ITEMS) else None
+    return table.items.get(name, table.rest) if isinstance(table, Mapping) else None
+
+
+def set_as_attribute(machine: Machine, obj: Instance, name: str, value: Value) -> bool:
+    """`__setattr__ = dict.__setitem__`: whether the class has that, and so another item."""
+    method = obj.of.member("__setattr__") if obj.of is not None else None
+    table = held(machine, obj) if method is not None and _are_named(method, python.SETS_ITEMS) else None
+    if isinstance(table, Mapping):
+        set_item(machine, table, name, value)
+    return isinstance(table, Mapping)
+
+
+def _are_named(method: Value, names: frozenset[str]) -> bool:
+    return bool(method.objs) and all(isinstance(one, (Ref, External)) and one.name in names for one in method.objs)
 
 
 def begin(machine: Machine, obj: Instance, arguments: Arguments) -> None:

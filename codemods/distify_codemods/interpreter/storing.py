@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj
 from distify_codemods.inside import core
-from distify_codemods.interpreter import classes, elsewhere, modules, overlaid
+from distify_codemods.interpreter import classes, elsewhere, holding, modules, overlaid
 from distify_codemods.objects import Arguments, Bound, Class, External, Function, Instance, Local
 from distify_codemods.values import Value
 
@@ -24,7 +24,7 @@ def set_attribute(machine: Machine, receiver: Value, name: str, value: Value, no
         own = _setter(machine, obj)
         if own is not None:
             machine.call(own, Arguments([machine.literal(None, name), value]), node)
-        else:
+        elif not isinstance(obj, Instance) or not holding.set_as_attribute(machine, obj, name, value):
             put(machine, obj, name, value, node)
             if obj is receiver.single() and not receiver.open:
                 overlaid.no_longer_none(machine, obj, name, value, node)

@@ -160,3 +160,7 @@ ADDING = frozenset("append extend add insert appendleft extendleft".split())
 #: What others take out of again, often in a thread of their own.
 QUEUES = ("queue.", "multiprocessing.")
 PUTTING = frozenset({"put", "put_nowait"})
+
+#: Methods of dictionaries by which a class of the script's has its items as attributes.
+GIVES_ITEMS = frozenset({"builtins.dict.__getitem__", "builtins.dict.get"})
+SETS_ITEMS = frozenset({"builtins.dict.__setitem__"})
