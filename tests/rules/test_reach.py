@@ -6,6 +6,7 @@ import pytest
 
 from tests.rules.scripts import (
     GROUP,
+    IMPORTS,
     LOADER,
     LOOP,
     OPTIMIZER,
@@ -333,3 +334,30 @@ def test_the_best_of_several_models(best: str) -> None:
     )
     after = converted(script(model="", optimizer="", loop=loop, after=best + "weights = best.state_dict()\n"))
     assert "weights = best.module.state_dict()" in after
+
+
+STEPPED = """\
+def step(model, optimizer, batch):
+    x, y = batch
+    loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+for epoch in range(3):
+    {take}
+"""
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        "run = functools.partial(step, model, optimizer)\n    for batch in loader:\n        run(batch)",
+        "list(map(functools.partial(step, model, optimizer), loader))",
+    ],
+)
+def test_a_step_that_is_made_with_the_model_trains_through_the_wrap(take: str) -> None:
+    new = converted(script(imports=f"import functools\n{IMPORTS}", loop=STEPPED.format(take=take)))
+    assert "functools.partial(step, model, optimizer)" in new
+    assert "model.module" not in new

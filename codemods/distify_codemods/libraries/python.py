@@ -164,3 +164,5 @@ PUTTING = frozenset({"put", "put_nowait"})
 #: Methods of dictionaries by which a class of the script's has its items as attributes.
 GIVES_ITEMS = frozenset({"builtins.dict.__getitem__", "builtins.dict.get"})
 SETS_ITEMS = frozenset({"builtins.dict.__setitem__"})
+#: What calls, or will call, the function that it is given with what else it is given.
+HANDS_ON = (PARTIAL, PARTIAL_METHOD, "functools.reduce", "builtins.map", "builtins.filter", "itertools.starmap")

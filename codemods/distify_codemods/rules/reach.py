@@ -10,7 +10,7 @@ from distify_codemods.decisions.past_the_wrap import TRANSPARENT
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import wrapped
 from distify_codemods.inside import contained, core
-from distify_codemods.libraries import checkpoints
+from distify_codemods.libraries import checkpoints, python
 from distify_codemods.libraries.parallel import FUNCTIONAL, REPLICATES
 from distify_codemods.objects import Mapping, Parameters, Sequence, Wrapped
 from distify_codemods.plan import Rewrite
@@ -125,7 +125,7 @@ def _places(context: Context, event: Event) -> list[tuple[cst.BaseExpression, st
     if event.kind is Kind.LOOP and isinstance(node, cst.For) and wrapped(event.value):
         return [(node.iter, _REASON)]
     if event.kind in (Kind.CALL, Kind.PRINT) and isinstance(node, cst.Call) and not event.name.startswith("local."):
-        given = node.args if event.name not in (*FUNCTIONAL, *REPLICATES) else ()
+        given = node.args if event.name not in (*FUNCTIONAL, *REPLICATES, *python.HANDS_ON) else ()
         return [(one, _REASON) for argument in given for one in _models_in(context, argument.value)]
     if inner is None or not wrapped(event.receiver):
         return []
