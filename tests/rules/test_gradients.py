@@ -609,3 +609,23 @@ model = Net()
 def test_a_model_that_grows_between_passes(after: str, is_wrapped: bool) -> None:
     new = converted(script(model=GROWING, loop=LOOP + after))
     assert ("DistributedDataParallel(" in new) is is_wrapped
+
+
+GAIN = """\
+class Gain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(()))
+
+    def forward(self, weight):
+        return weight * self.gain
+
+
+"""
+
+
+@pytest.mark.parametrize(("indent", "is_wrapped"), [("    ", False), ("", True)])
+def test_a_parameter_that_is_parametrized_between_passes(indent: str, is_wrapped: bool) -> None:
+    line = f'{indent}torch.nn.utils.parametrize.register_parametrization(model, "weight", Gain())\n'
+    new = converted(script(setup=GAIN, model="model = nn.Linear(4, 1)\n", loop=LOOP + line))
+    assert ("DistributedDataParallel(" in new) is is_wrapped

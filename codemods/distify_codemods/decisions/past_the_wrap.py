@@ -232,7 +232,8 @@ def _kept(event: Event) -> tuple[cst.BaseExpression | None, Value, list[Value]]:
         return event.receiver_node, event.receiver, [event.value]
     if event.kind is Kind.METHOD and event.name in _KEEPING:
         return event.receiver_node, event.receiver, event.arguments.all()
-    if event.name == python.SETS_ATTRIBUTE and len(given) > 2 and isinstance(event.node, cst.Call):
+    sets = event.name in (python.SETS_ATTRIBUTE, torch_nn.PARAMETRIZES)
+    if sets and len(given) > 2 and isinstance(event.node, cst.Call):
         return event.node.args[0].value, given[0], given[2:]
     return None, NOTHING, []
 

@@ -248,3 +248,5 @@ MADE_OF_WEIGHTS = {f"torch.nn.{kind}.from_pretrained": f"torch.nn.{kind}" for ki
 COMPILED_FROM = "_orig_mod"
 #: Under which name a module has its parts by their names.
 BY_NAME = "_modules"
+#: Puts a module between a parameter and whoever reads it: of which module, under which name, which one.
+PARAMETRIZES = "torch.nn.utils.parametrize.register_parametrization"
