@@ -125,7 +125,8 @@ class OwnFigures:
                 if some or node.func.attr.value in in_place.METHODS:
                     yield written, ()
             names = [obj.name for obj in self.facts.value(node.func).objs if isinstance(obj, Ref)]
-            found = dict.fromkeys(place for one in names or [""] for place in in_place.written_by(one, node))
+            into = (holder_of(place) for one in names or [""] for place in in_place.written_by(one, node))
+            found = dict.fromkeys(into)
             yield from ((place, ()) for place in found)
 
     def in_others_hands(self) -> list[Event]:

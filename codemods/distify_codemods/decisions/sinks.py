@@ -103,13 +103,24 @@ def _of_call(facts: Facts, module: Module, node: cst.Call, loggers: tuple[str, .
         return
     fresh = kind is Kind.ADDED and isinstance(node.func, cst.Attribute) and _is_fresh(facts, module, node.func.value)
     changes = kind is Kind.HANDED and changes_what_it_takes(facts, node)
-    for argument in node.args[1:] if _is_put_into_a_list(facts, node) else node.args:
+    for argument in node.args[1:] if _has_the_holder_first(facts, node) else node.args:
         yield Sink(kind, module, node, argument.value, fresh, changes=changes, unseen=unseen)
 
 
 def _is_put_into_a_list(facts: Facts, node: cst.Call) -> bool:
-    """`heapq.heappush(best, loss.item())`, where the list comes first."""
-    return any(_named(obj) in in_place.OF_LISTS for obj in facts.value(node.func).objs)
+    """`heapq.heappush(best, loss.item())`, `list.append(kept, loss.item())`"""
+    return any(_named(obj) in in_place.OF_LISTS or _named(obj) in in_place.UNBOUND for obj in _of(facts, node))
+
+
+def _has_the_holder_first(facts: Facts, node: cst.Call) -> bool:
+    """Not where it has that already: `kept.log(x)`, of a class with `log = list.append`."""
+    given = len(node.args)
+    names = [_named(obj) for obj in _of(facts, node)]
+    return any(one in in_place.OF_LISTS or in_place.UNBOUND.get(one) == given for one in names)
+
+
+def _of(facts: Facts, node: cst.Call) -> list[Obj]:
+    return list(_called(facts.value(node.func)))
 
 
 def _held(facts: Facts, method: cst.Attribute) -> Kind | None:

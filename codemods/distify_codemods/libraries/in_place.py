@@ -33,6 +33,13 @@ OF_LISTS = frozenset(
         *(f"bisect.insort{end}" for end in ("", "_left", "_right")),
     ]
 )
+#: Methods of builtins by which something is put into what they are given first, with how many arguments they then take.
+UNBOUND = {
+    **{f"builtins.{name}": 2 for name in ("list.append", "list.extend", "set.add", "set.update", "dict.update")},
+    **{f"builtins.{name}": 3 for name in ("list.insert", "list.__setitem__", "dict.__setitem__", "dict.setdefault")},
+    **{f"collections.deque.{name}": 2 for name in ("append", "appendleft", "extend")},
+    "operator.setitem": 3,
+}
 #: What adds to entries of an array or tensor, each as often as it is named.
 ADDS = frozenset({"numpy.add.at", "index_add_", "scatter_add_"})
 #: Methods of arrays.
