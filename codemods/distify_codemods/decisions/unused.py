@@ -229,15 +229,29 @@ def _conditions(facts: Facts, use: Event, inside: list[Event], forward: Event) -
         branch = here.node if here.arm and not here.is_decided else None
         if isinstance(branch, cst.If) and _varies(facts, branch.test, use.module, forward):
             found.add((branch, here.arm))
+        if isinstance(branch, cst.For) and here.arm == "body" and _is_as_long_as_is_set_later(facts, branch):
+            found.add((branch, here.arm))
     for node, arm in _in_expressions(use):
         if _varies(facts, node, use.module, forward):
             found.add((node, arm))
     frames = {here.frame for here in use.here.up() if len(here.frame.context) > depth}
     for leave in inside:
-        if leave.kind is Kind.LEAVE and leave.here.frame in frames and leave.before(use) and leave.name != "raise":
+        if leave.kind is Kind.LEAVE and leave.here.frame in frames and leave.before(use) and _leaves_out(leave, use):
             arms = _conditions(facts, leave, [], forward)
             found |= {(node, "orelse" if arm == "body" else "body") for node, arm in arms}
     return frozenset(found)
+
+
+def _is_as_long_as_is_set_later(facts: Facts, loop: cst.For) -> bool:
+    """`for block in self.blocks[: self.depth]`, where another depth is set between steps."""
+    return any(isinstance(one, cst.Attribute) and _is_set_later(facts, one) for one in tree.walk(loop.iter))
+
+
+def _leaves_out(leave: Event, use: Event) -> bool:
+    """Whether who leaves there does not come to it: what is behind a loop, its `continue` and `break` come to."""
+    if leave.name in ("continue", "break"):
+        return leave.here.loops[0].node in use.turns if leave.here.loops else True
+    return leave.name != "raise"
 
 
 def _in_expressions(use: Event) -> Iterator[tuple[cst.BaseExpression, str]]:
@@ -308,8 +322,9 @@ def _is_fixed(value: Value, turns: Container[cst.CSTNode | None]) -> bool:
 
 def _is_set_later(facts: Facts, node: cst.Attribute) -> bool:
     """An attribute that is set when the model has been built."""
+    holders = set(map(core, facts.value(node.value).objs))
     for event in facts.of_kind(Kind.STORE):
-        if event.name != node.attr.value or not event.receiver.objs & facts.value(node.value).objs:
+        if event.name != node.attr.value or holders.isdisjoint(map(core, event.receiver.objs)):
             continue
         if not event.in_a_maker:
             return True
