@@ -51,6 +51,7 @@ class _Meanwhile:
         self._around = {node for event in (*written, *self._told) for node in _arms(event)}
         self._around_exits = {node for event in left if event.name != "return" for node in _arms(event)}
         self._around_ends = {node for event in left if event.name in ("return", "exit") for node in _arms(event)}
+        self._last_step = max((event.number for event in context.facts.steps), default=-1)
         self._turns = {node for event in context.facts.steps for node in event.turns}
         self._left: dict[cst.CSTNode, set[Frame]] = {}
         for event in left:
@@ -74,8 +75,8 @@ class _Meanwhile:
         if exits or test.node in self._around or self._is_met_behind(test):
             return True
         sets = any(isinstance(one, (cst.Assign, cst.AugAssign)) for one in tree.walk(test.node))
-        trained = test.number > first_step or not test.turns.isdisjoint(self._turns)
-        return sets and trained and any(not disk.is_as_before(self._context, one) for one in asked)
+        trains_on = first_step < test.number < self._last_step or not test.turns.isdisjoint(self._turns)
+        return sets and trains_on and any(not disk.is_as_before(self._context, one) for one in asked)
 
     def _may_fail_alone(self, test: Event, asked: list[Origin]) -> bool:
         """Whether rank 0 may have made by then what is asserted to be there, or not to be: before it, or before
