@@ -69,6 +69,31 @@ def test_what_is_alike_on_all_ranks_is_given_as_it_is(put: str) -> None:
     assert f"        {put}\n" in converted(_script(put, 'print(f"{meter:.4f}")'))
 
 
+OF_A_CLASS = """\
+class Keeping(type):
+    def __lshift__(cls, value):
+        cls.kept.append(value)
+
+    def __iadd__(cls, value):
+        cls.kept.append(value)
+        return cls
+
+
+class Kept(metaclass=Keeping):
+    kept = []
+
+
+"""
+
+
+@pytest.mark.parametrize("put", ["Kept << {}", "Kept += {}"])
+def test_a_class_whose_operators_are_its_metaclass_s(put: str) -> None:
+    given = script(imports=IMPORTS + OF_A_CLASS, loop=LOOP.replace("PUT", put).replace("USE", "print(Kept.kept[-1])"))
+    new = converted(given.replace("{}", "loss.item()"))
+    assert f"        {put.format('rt.all_reduce_mean(loss.item())')}\n" in new
+    assert f"        {put.format('epoch')}\n" in converted(given.replace("{}", "epoch"))
+
+
 OWN = [
     "float(meter)",
     "(2.0 if meter else 1.0)",

@@ -21,6 +21,8 @@ PUT = {
     "list.insert": "list.insert(box, 0, {})",
     "partial": "add({})",
     "of a class": "kept.log({})",
+    "map": "list(map(box.append, [{}]))",
+    "handed on": "any(map(box.append, ({}, 0)))",
     "operator.setitem": "operator.setitem(table, epoch, {})",
     "dict.__setitem__": "dict.__setitem__(table, epoch, {})",
 }

@@ -70,7 +70,8 @@ def _sinks(facts: Facts) -> Iterator[Sink]:
     for module in facts.run.frames:
         for node in module.parents:
             if isinstance(node, cst.Call):
-                if isinstance(module.parents.get(node), cst.Expr) or _is_sent(facts, node) or _is_dumped(facts, node):
+                stands_alone = isinstance(module.parents.get(node), cst.Expr)
+                if stands_alone or _is_sent(facts, node) or _is_dumped(facts, node) or _hands_adding_on(facts, node):
                     yield from _of_call(facts, module, node, loggers)
             elif isinstance(node, cst.AugAssign):
                 yield from _of_augmented(facts, module, node)
@@ -137,7 +138,7 @@ def _held(facts: Facts, method: cst.Attribute) -> Kind | None:
 
 def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | None:
     held = _held(facts, node.func) if isinstance(node.func, cst.Attribute) else None
-    if held is not None or _is_put_into_a_list(facts, node):
+    if held is not None or _is_put_into_a_list(facts, node) or _hands_adding_on(facts, node):
         return held or Kind.ADDED
     for obj in _called(facts.value(node.func)):
         if _adds_to_a_list(obj):
@@ -192,6 +193,12 @@ def _adds_to_a_list(obj: Obj) -> bool:
     return isinstance(obj, Method) and obj.name in python.ADDING and any(isinstance(one, Sequence) for one in held)
 
 
+def _hands_adding_on(facts: Facts, node: cst.Call) -> bool:
+    """`list(map(losses.append, found))`: what is called is given what adds to a list, beside what it adds."""
+    given = [argument.value for argument in node.args]
+    return len(given) > 1 and any(_adds_to_a_list(obj) for one in given for obj in facts.value(one).objs)
+
+
 def is_tracked(facts: Facts, sink: Sink) -> bool:
     """Whether it goes to an experiment's tracker, and to no file of the script's own."""
     call = sink.node
@@ -234,9 +241,11 @@ def _is_of_torch(obj: Instance) -> bool:
 
 
 def _is_own(facts: Facts, taker: cst.BaseExpression) -> bool:
-    """Whether it is an object of a class of the script's, whose methods say what an operator does."""
+    """Whether it is a class of the script's, or an object of one, whose methods say what an operator does."""
     objs = facts.value(taker).objs
-    return bool(objs) and all(isinstance(one, Instance) and not _is_of_torch(one) for one in objs)
+    return bool(objs) and all(
+        isinstance(one, Class) or (isinstance(one, Instance) and not _is_of_torch(one)) for one in objs
+    )
 
 
 def _of_augmented(facts: Facts, module: Module, node: cst.AugAssign) -> Iterator[Sink]:
