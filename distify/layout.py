@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,13 @@ class Layout:
     def missing(self) -> tuple[Write, ...]:
         """What is not there yet, or not as it has to be."""
         return (*(write for write in self.writes if not is_up_to_date(write)), *self.others)
+
+    def confirm(self) -> None:
+        """Dates what is there as it has to be, so that it is not taken for older than its original."""
+        for write in self.writes:
+            if is_up_to_date(write) and is_stale(write.path):
+                with contextlib.suppress(OSError):  # it may be another user's
+                    os.utime(write.path)
 
 
 def is_up_to_date(write: Write) -> bool:

@@ -163,6 +163,8 @@ def _finish(request: Request, conversion: Conversion, modules: LocalModules) -> 
         return done
     layout = _layout(request, conversion, modules)
     missing = layout.missing()
+    if request.may_write:
+        layout.confirm()
     if not missing and not request.diff:
         say(f"{layout.folder or layout.script} is there already, and up to date")
         return done

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine, Ended
+from command_line import TRAIN, CommandLine, Ended
 from distify_runtime.trace.processes import free_port
 
 #: Looks converted, but starts without torch's second.
@@ -186,6 +186,16 @@ def test_a_conversion_that_is_older_than_its_script_is_told(seconds: int, told: 
     ended = distify("run", "-np", "2", "--dry-run", "train_dist.py", python=(), CUDA_VISIBLE_DEVICES="")
     assert (ended.code, ended.err.startswith("distify: train.py")) == (0, bool(told))
     assert told in ended.err
+
+
+@pytest.mark.parametrize(("asked", "told"), [(["--yes"], False), (["--check"], True)])
+def test_a_conversion_that_is_found_up_to_date_is_not_old(asked: list[str], told: bool, distify: CommandLine) -> None:
+    Path("train.py").write_bytes(TRAIN)
+    assert distify("convert", "train.py", "--yes").code == 0
+    os.utime("train_dist.py", (1, 1))
+    assert "is there already, and up to date" in distify("convert", "train.py", *asked).err
+    ended = distify("run", "-np", "2", "--dry-run", "train_dist.py", CUDA_VISIBLE_DEVICES="")
+    assert (STALE in ended.err) is told
 
 
 @pytest.mark.parametrize(
