@@ -121,13 +121,17 @@ class OwnFigures:
         elif isinstance(node, cst.Call):
             if isinstance(node.func, cst.Attribute):
                 written = holder_of(node.func.value)
-                some = written is not node.func.value and node.func.attr.value in in_place.OVERWRITING
-                if some or node.func.attr.value in in_place.METHODS:
+                name, some = node.func.attr.value, written is not node.func.value
+                of_array = name in in_place.OF_ARRAYS and not self._is_a_container(written)  # `queue.put(x)`
+                if (some and name in in_place.OVERWRITING) or name in in_place.METHODS or of_array:
                     yield written, ()
             names = [obj.name for obj in self.facts.value(node.func).objs if isinstance(obj, Ref)]
             into = (holder_of(place) for one in names or [""] for place in in_place.written_by(one, node))
             found = dict.fromkeys(into)
             yield from ((place, ()) for place in found)
+
+    def _is_a_container(self, node: cst.BaseExpression) -> bool:
+        return any(isinstance(obj, (Listing, Mapping, External)) for obj in self.facts.value(node).objs)
 
     def in_others_hands(self) -> list[Event]:
         """What is given such figures for what it does with them, and is not known; each by its name once."""

@@ -127,7 +127,7 @@ def _of(facts: Facts, node: cst.Call) -> list[Obj]:
 def _held(facts: Facts, method: cst.Attribute) -> Kind | None:
     """How a list or dictionary of the script's own keeps what its method is given."""
     name, holders = method.attr.value, facts.value(method.value).objs
-    lists = any(isinstance(obj, Sequence) or _named(obj).startswith("collections.") for obj in holders)
+    lists = any(isinstance(obj, Sequence) or _named(obj).startswith(python.LIKE_LISTS) for obj in holders)
     queues = any(_named(obj).startswith(python.QUEUES) for obj in holders)
     if (name in python.ADDING and (lists or not holders)) or (name in python.PUTTING and queues):
         return Kind.ADDED

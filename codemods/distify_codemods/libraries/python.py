@@ -157,6 +157,8 @@ ITSELF = frozenset({"sys.modules", "__main__"})
 
 #: Methods that put something into a list, a set or a queue.
 ADDING = frozenset("append extend add insert appendleft extendleft".split())
+#: What is filled as a list is.
+LIKE_LISTS = ("collections.", "array.", "builtins.bytearray")
 #: What others take out of again, often in a thread of their own.
 QUEUES = ("queue.", "multiprocessing.")
 PUTTING = frozenset({"put", "put_nowait"})
