@@ -303,6 +303,14 @@ def test_hooks_of_what_is_not_trained_and_hooks_that_come_later(where: str) -> N
     assert conversion_of(text, options=Options()).strategy is Strategy.SHARDED
 
 
+@pytest.mark.parametrize(("removed", "strategy"), [(True, Strategy.SHARDED), (False, Strategy.SHARED)])
+def test_a_hook_that_is_put_there_behind_the_steps_of_an_epoch(removed: bool, strategy: Strategy) -> None:
+    """The next epoch's passes have it."""
+    line = "model.body.register_forward_hook(lambda module, given, out: history.append(out.mean().item()))"
+    again = f"    handle = {line}\n" + "    handle.remove()\n" * removed
+    assert told(text=SCRIPT + again) == (strategy, [] if removed else [f"handle = {line}"])
+
+
 @pytest.mark.parametrize("given", ["model.named_modules()", "list(model.body.named_modules())"])
 def test_hooks_on_the_parts_of_a_model(given: str) -> None:
     line = "part.register_full_backward_hook(lambda module, given, out: history.append(out[0].norm().item()))"

@@ -27,10 +27,11 @@ def links(decisions: Decisions) -> Iterator[Link]:
     facts = decisions.facts
     trained = {part for model in facts.models for part in parts_of(model)}
     last = max((event.number for event in facts.backwards), default=0)
+    turns = {node for event in facts.backwards for node in event.turns}
     for event in facts.of_kind(Kind.METHOD, Kind.CALL, Kind.ATTRIBUTE) if facts.training_loops else ():
         puts = event.name.startswith(torch_nn.HOOKS_OF_ALL) if event.kind is Kind.CALL else event.name in torch_nn.HOOKS
         node = _call_of_unknown(event) if event.kind is Kind.ATTRIBUTE else event.node
-        if node is None or not puts or event.number > last:
+        if node is None or not puts or (event.number > last and event.turns.isdisjoint(turns)):
             continue
         if not _is_gone(facts, event) and not _is_of_another(event, trained):
             yield Link(
@@ -62,7 +63,11 @@ def _with_wholes(obj: Obj) -> Iterator[Obj]:
 
 
 def _is_gone(facts: Facts, hook: Event) -> bool:
-    """Whether it is removed before training begins."""
+    """Whether it is removed before training begins, or goes on."""
     begins = min((loop.event for loop in facts.training_loops), key=lambda event: event.number)
-    removed = (event for event in facts.of_kind(Kind.METHOD) if event.name == "remove" and event.before(begins))
+    behind = hook.number > max(event.number for event in facts.backwards)
+    removed = (
+        event for event in facts.of_kind(Kind.METHOD)
+        if event.name == "remove" and (event.before(begins) or (behind and event.number > hook.number))
+    )  # fmt: skip
     return any(not event.receiver.objs.isdisjoint(hook.value.objs) for event in removed)

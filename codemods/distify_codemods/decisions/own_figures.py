@@ -18,7 +18,7 @@ from distify_codemods.decisions.names import read_after
 from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.decisions.shown_alone import alone
 from distify_codemods.decisions.sinks import Kind as Sinks
-from distify_codemods.decisions.sinks import sinks
+from distify_codemods.decisions.sinks import choosing, sinks
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.inside import core, root
@@ -98,7 +98,8 @@ class OwnFigures:
         objs = self.facts.value(place).objs
         if any(isinstance(obj, Instance) for obj in objs):
             return False
-        parts = by if any(isinstance(obj, (Listing, Mapping)) for obj in objs) else [node]
+        keys_alone = isinstance(node, cst.Call) and by
+        parts = by if keys_alone or any(isinstance(obj, (Listing, Mapping)) for obj in objs) else [node]
         return any(one not in told for part in parts for one in self._own_leaves(part))
 
     def _own_leaves(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -125,6 +126,8 @@ class OwnFigures:
                 of_array = name in in_place.OF_ARRAYS and not self._is_a_container(written)  # `queue.put(x)`
                 if (some and name in in_place.OVERWRITING) or name in in_place.METHODS or of_array:
                     yield written, ()
+                if name in python.ADDING and (keys := list(choosing(node.func))):
+                    yield written, keys
             names = [obj.name for obj in self.facts.value(node.func).objs if isinstance(obj, Ref)]
             into = (holder_of(place) for one in names or [""] for place in in_place.written_by(one, node))
             found = dict.fromkeys(into)

@@ -106,6 +106,23 @@ def _of_call(facts: Facts, module: Module, node: cst.Call, loggers: tuple[str, .
     changes = kind is Kind.HANDED and changes_what_it_takes(facts, node)
     for argument in node.args[1:] if _has_the_holder_first(facts, node) else node.args:
         yield Sink(kind, module, node, argument.value, fresh, changes=changes, unseen=unseen)
+    for chosen_by in choosing(node.func):
+        yield Sink(kind, module, node, chosen_by, fresh)
+
+
+def choosing(holder: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What says which one it is: `(low if loss < 1 else high).append`, `buckets[int(loss)].append`."""
+    if isinstance(holder, cst.Call) and isinstance(holder.func, cst.Attribute) and holder.args:
+        if holder.func.attr.value in python.LOOKING_UP:
+            yield holder.args[0].value
+        holder = holder.func
+    if isinstance(holder, cst.IfExp):
+        yield holder.test
+        yield from (*choosing(holder.body), *choosing(holder.orelse))
+    elif isinstance(holder, cst.Subscript):
+        yield from (one.slice.value for one in holder.slice if isinstance(one.slice, cst.Index))
+    if isinstance(holder, (cst.Attribute, cst.Subscript)):
+        yield from choosing(holder.value)
 
 
 def _is_put_into_a_list(facts: Facts, node: cst.Call) -> bool:
@@ -131,6 +148,8 @@ def _held(facts: Facts, method: cst.Attribute) -> Kind | None:
     queues = any(_named(obj).startswith(python.QUEUES) for obj in holders)
     if (name in python.ADDING and (lists or not holders)) or (name in python.PUTTING and queues):
         return Kind.ADDED
+    if name in python.TAKING_OUT and any(isinstance(obj, (Mapping, Sequence)) for obj in holders):
+        return Kind.ADDED  # what is left is kept
     if name == "update" and any(isinstance(obj, Mapping) for obj in holders):
         return Kind.STORED
     return Kind.ADDED if name == "update" and lists else None  # a set, a counter
