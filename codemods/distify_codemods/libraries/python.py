@@ -157,8 +157,6 @@ ITSELF = frozenset({"sys.modules", "__main__"})
 
 #: Methods that put something into a list, a set or a queue.
 ADDING = frozenset("append extend add insert appendleft extendleft".split())
-#: Those that take what they are given out of a list, a set or a dictionary.
-TAKING_OUT = frozenset({"pop", "remove", "discard"})
 #: Those that give what a dictionary has under a key.
 LOOKING_UP = frozenset({"get", "setdefault"})
 #: What is filled as a list is.
