@@ -163,9 +163,11 @@ class _Search:
 
     def _is_given_a_buffer(self, call: cst.Call, function: Function) -> bool:
         """`img.save(buffer)`, of one that the function has made: what is written there is no file."""
+        known = [effects.writing(name) for name in self._of(call, function) if isinstance(name, str)]
+        places = {api.path for api in known if api is not None and 0 <= api.path < len(call.args)}
         return any(
             any(name in effects.IN_MEMORY for name in self._of(made, function) if isinstance(name, str))
-            for one in call.args if isinstance(one.value, cst.Name)
+            for one in ([call.args[place] for place in places] or call.args) if isinstance(one.value, cst.Name)
             for made in _made_for(function, one.value)
         )  # fmt: skip
 

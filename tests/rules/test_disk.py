@@ -393,16 +393,10 @@ def test_a_name_that_is_made_beside_the_script_cannot_be_told() -> None:
     assert ("PATH01", line_of(source, "time.strftime")) in blocked(source)
 
 
-COUNTED = """\
+COUNTED = f"""\
 os.makedirs("kept", exist_ok=True)
 counts = []
-for epoch in range(3):
-    for x, y in loader:
-        loss = nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    torch.save(model.state_dict(), f"kept/{epoch}.pt")
+{LOOP}    torch.save(model.state_dict(), f"kept/{{epoch}}.pt")
 """
 SLOWER = '        optimizer.param_groups[0]["lr"] *= 0.5\n'
 
@@ -411,6 +405,10 @@ SLOWER = '        optimizer.param_groups[0]["lr"] *= 0.5\n'
     ("asked", "told"),
     [
         (f'    if len(os.listdir("kept")) > 1:\n{SLOWER}', 'if len(rt.from_main_process(os.listdir("kept"))) > 1:'),
+        (
+            '    if len(os.listdir("kept")) > 1:\n        model.requires_grad_(False)\n',
+            'if len(rt.from_main_process(os.listdir("kept"))) > 1:',
+        ),
         (
             f'    counts.append(len(glob.glob("kept/*")))\n    if counts[-1] > 1:\n{SLOWER}',
             'counts.append(len(rt.from_main_process(glob.glob("kept/*"))))',

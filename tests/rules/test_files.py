@@ -569,7 +569,15 @@ data = {made}
 
 
 @pytest.mark.parametrize("made", ["Rows()", "torch.utils.data.Subset(Rows(), range(9))"])
-@pytest.mark.parametrize("line", ['np.save("a.npy", [1])', 'open("a", "w").write("b")', 'self.rows.to_csv("a")'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        'np.save("a.npy", [1])',
+        'open("a", "w").write("b")',
+        'self.rows.to_csv("a")',
+        'found = io.BytesIO(); np.save("a.npy", found)',
+    ],
+)
 def test_what_a_loader_lets_be_written_is_named(made: str, line: str) -> None:
     before = script(imports=TOOLS, data=LOADED.format(line=line, made=made))
     (one,) = findings("OUT03", before, Level.ADVICE)

@@ -303,12 +303,20 @@ def test_hooks_of_what_is_not_trained_and_hooks_that_come_later(where: str) -> N
     assert conversion_of(text, options=Options()).strategy is Strategy.SHARDED
 
 
-@pytest.mark.parametrize(("removed", "strategy"), [(True, Strategy.SHARDED), (False, Strategy.SHARED)])
-def test_a_hook_that_is_put_there_behind_the_steps_of_an_epoch(removed: bool, strategy: Strategy) -> None:
+@pytest.mark.parametrize(
+    ("removed", "strategy"),
+    [
+        ("    handle.remove()\n", Strategy.SHARDED),
+        ("handle.remove()\n", Strategy.SHARED),
+        ("", Strategy.SHARED),
+    ],
+    ids=["in the same turn", "behind all", "never"],
+)
+def test_a_hook_that_is_put_there_behind_the_steps_of_an_epoch(removed: str, strategy: Strategy) -> None:
     """The next epoch's passes have it."""
-    line = "model.body.register_forward_hook(lambda module, given, out: history.append(out.mean().item()))"
-    again = f"    handle = {line}\n" + "    handle.remove()\n" * removed
-    assert told(text=SCRIPT + again) == (strategy, [] if removed else [f"handle = {line}"])
+    line = "handle = model.body.register_forward_hook(lambda module, given, out: history.append(out.mean().item()))"
+    told_of = [] if strategy is Strategy.SHARDED else [line]
+    assert told(text=f"{SCRIPT}    {line}\n{removed}") == (strategy, told_of)
 
 
 @pytest.mark.parametrize("given", ["model.named_modules()", "list(model.body.named_modules())"])

@@ -63,11 +63,11 @@ def _with_wholes(obj: Obj) -> Iterator[Obj]:
 
 
 def _is_gone(facts: Facts, hook: Event) -> bool:
-    """Whether it is removed before training begins, or goes on."""
+    """Whether it is removed before training begins, or behind the steps of the turn that puts it there."""
     begins = min((loop.event for loop in facts.training_loops), key=lambda event: event.number)
     behind = hook.number > max(event.number for event in facts.backwards)
     removed = (
-        event for event in facts.of_kind(Kind.METHOD)
-        if event.name == "remove" and (event.before(begins) or (behind and event.number > hook.number))
+        event for event in facts.of_kind(Kind.METHOD) if event.name == "remove"
+        and (event.before(begins) or (behind and hook.before(event) and hook.turns <= event.turns))
     )  # fmt: skip
     return any(not event.receiver.objs.isdisjoint(hook.value.objs) for event in removed)

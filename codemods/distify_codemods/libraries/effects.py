@@ -93,6 +93,11 @@ def reading(name: str) -> Api | None:
     return registry.find(name, Effect.READS) or (of_a_class if of_a_class and of_a_class.path >= 0 else None)
 
 
+def writing(name: str) -> Api | None:
+    """What is known of a function that writes, by its full name, or of a method, as `.save`."""
+    return WRITING_METHODS.get(name[1:]) if name.startswith(".") else WRITES.get(name)
+
+
 def opens(name: str) -> bool:
     """Whether a function opens a file, if it is given the path of one."""
     return name in _OPENS

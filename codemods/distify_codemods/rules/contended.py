@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Set
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.decisions.differing import guarded
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import files
 from distify_codemods.interpreter.frames import Frame
@@ -74,9 +75,10 @@ class _Meanwhile:
         exits = test.number > first_step and test.node in self._around_exits
         if exits or test.node in self._around or self._is_met_behind(test):
             return True
-        sets = any(isinstance(one, (cst.Assign, cst.AugAssign)) for one in tree.walk(test.node))
+        sets = any(map(tree.assigned, tree.walk(test.node)))
+        changes = guarded(self._context.facts).get((test.node, test.here.frame.context), -1) > test.number
         trains_on = first_step < test.number < self._last_step or not test.turns.isdisjoint(self._turns)
-        return sets and trains_on and any(not disk.is_as_before(self._context, one) for one in asked)
+        return (sets or changes) and trains_on and any(not disk.is_as_before(self._context, one) for one in asked)
 
     def _may_fail_alone(self, test: Event, asked: list[Origin]) -> bool:
         """Whether rank 0 may have made by then what is asserted to be there, or not to be: before it, or before

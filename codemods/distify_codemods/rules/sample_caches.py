@@ -49,9 +49,8 @@ def _place_of_the_path(write: Unfollowed) -> int | None:
     if write.name in effects.FILES:
         mode = tree.string(write.node.args[1].value) if len(write.node.args) > 1 else None
         return 0 if mode is not None and set(mode) <= set("wbt") else None
-    name = write.name.removeprefix(".")
-    known = effects.WRITES.get(name) if name == write.name else effects.WRITING_METHODS.get(name)
-    return known.path if known is not None and known.path >= 0 and effects.writes_one_file(name) else None
+    known, one_file = effects.writing(write.name), effects.writes_one_file(write.name.removeprefix("."))
+    return known.path if known is not None and known.path >= 0 and one_file else None
 
 
 def _written_and_read(context: Context) -> Iterator[tuple[Unfollowed, Unfollowed]]:
