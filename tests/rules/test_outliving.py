@@ -15,9 +15,10 @@ class State:
         self.weight = 1.0
 
     def turn(self):
-        self.weight = self.weight + torch.randn(4).mean().item()
+        self.weight = self.weight + torch.randn_like(fixed).mean().item()
 
 
+fixed = torch.ones(4)
 state = State()
 """
 CLOSURE = """
@@ -55,14 +56,29 @@ def links(before: str) -> list[int]:
 @pytest.mark.parametrize(
     ("setup", "loss", "turn", "after"),
     [
-        ("scale = 1.0\n", f"scale * {LOSS}", "total += torch.rand(9).mean().item()", "scale = total / len(loader)"),
-        ("drawn = []\n", f"sum(drawn) * {LOSS}", "drawn.append(np.random.randn(3).mean())", ""),
-        ("kept = {'s': 1.0}\n", f"kept['s'] * {LOSS}", "kept['s'] = kept['s'] * torch.randn(4).mean()", ""),
+        (
+            "scale = 1.0\n",
+            f"scale * {LOSS}",
+            "total += torch.rand_like(model.weight).mean().item()",
+            "scale = total / len(loader)",
+        ),
+        ("drawn = []\n", f"sum(drawn) * {LOSS}", "drawn.append(sum(random.random() for _ in range(3)))", ""),
+        (
+            "kept = {'s': 1.0}\n",
+            f"kept['s'] * {LOSS}",
+            "kept['s'] = kept['s'] * torch.randn_like(model.weight).mean()",
+            "",
+        ),
         (STATE, f"state.weight * {LOSS}", "state.turn()", ""),
-        (CLOSURE, f"get() * {LOSS}", "put(torch.randn(3).mean().item())", ""),
+        (CLOSURE, f"get() * {LOSS}", "put(torch.randn_like(model.weight).mean().item())", ""),
         ("w = torch.ones(4)\n", f"{LOSS} * w.mean()", "w.uniform_(0.5, 1.5)", ""),
-        ("w = torch.ones(4)\n", f"{LOSS} * w.mean()", "w[1:3] = torch.rand(2)", ""),
-        ("shift = torch.zeros(4)\n", "nn.functional.mse_loss(model(x + shift), y)", "shift += torch.randn(4)", ""),
+        ("w = torch.ones(4)\n", f"{LOSS} * w.mean()", "w[1:3] = torch.rand_like(w[1:3])", ""),
+        (
+            "shift = torch.zeros(4)\n",
+            "nn.functional.mse_loss(model(x + shift), y)",
+            "shift += torch.randn_like(shift)",
+            "",
+        ),
         (HELPER, "nn.functional.mse_loss(model(x + fixed + last), y)", "last = noise()", ""),
     ],
 )
@@ -126,7 +142,7 @@ def test_what_is_overwritten_whole_keeps_nothing(setup: str, turn: str) -> None:
         ("noise = torch.zeros(1, 4)", "if epoch > 0: noise.normal_()"),
         ("noise = torch.zeros(1, 4)", "noise[:, :2].normal_()"),
         ("noise = torch.zeros(1, 4)", "noise.narrow(1, 0, 2).normal_()"),
-        ("noise = torch.zeros(1, 4)", "noise.add_(torch.randn(1, 4))"),
+        ("noise = torch.zeros(1, 4)", "noise.add_(torch.randn_like(noise))"),
         ("noise = torch.zeros(1, 4)", "noise[:, :2].normal_()\nnoise[0].zero_()"),
     ],
 )
@@ -150,8 +166,8 @@ def test_a_buffer_of_the_batch_size_is_one_of_a_ranks_share() -> None:
 
 def test_a_loop_behind_the_one_that_draws() -> None:
     other = LOOP.replace("for epoch in range(3):\n", "").replace(LOSS, f"{LOSS} * w.mean()")
-    before = script(imports=MORE, loop=f"{LOOP}        w = torch.rand(2)\n{other}")
-    assert links(before) == [line_of(before, "w = torch.rand(2)")]
+    before = script(imports=MORE, loop=f"{LOOP}        w = torch.rand_like(model.weight)\n{other}")
+    assert links(before) == [line_of(before, "w = torch.rand_like")]
 
 
 @pytest.mark.parametrize(
@@ -183,9 +199,36 @@ def test_one_number_for_a_batch_is_rank_0s(draw: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "draw", ["torch.rand(2)", "np.random.rand(3)", "torch.randint(9, (2,))", "np.random.poisson(3, size=4)"]
-)
-def test_several_numbers_are_not(draw: str) -> None:
+    "draw",
+    ["torch.rand(2)", "np.random.rand(3)", "torch.randint(9, (2,))", "np.random.poisson(3, size=4)",
+     "torch.normal(0.0, 1.0, (width, 3))", "torch.randn(size=(width,))"],
+)  # fmt: skip
+def test_as_many_numbers_as_no_batch_says_are_rank_0s(draw: str) -> None:
+    before = written("width = 5\n", f"{LOSS} * w.mean()", "pass").replace(
+        "        loss", f"        w = {draw}\n        loss"
+    )
+    assert links(before) == []
+    assert f"w = rt.from_main_process({draw})\n" in converted(before, Options())
+
+
+@pytest.mark.parametrize("draw", ["torch.rand(len(x))", "torch.randn_like(x)", "np.random.rand(x.shape[0], 3)"])
+def test_what_is_drawn_for_samples_is_a_ranks_own(draw: str) -> None:
     before = written("", f"{LOSS} * w.mean()", "pass").replace("        loss", f"        w = {draw}\n        loss")
     assert links(before) == []
     assert f"w = {draw}\n" in converted(before, Options())
+
+
+@pytest.mark.parametrize(
+    "draw",
+    ["torch.randn_like(fixed)", "torch.empty(5, 3).normal_()", "nn.functional.dropout(fixed, 0.5)", "gone(fixed)",
+     "torch.bernoulli(torch.full((5, 3), 0.5))", "torch.distributions.Normal(0.0, 1.0).sample((5, 3))",
+     "torch.tensor([random.gauss(0, 1) for _ in range(5)])", "torch.randn_like(model.weight)",
+     "nn.functional.gumbel_softmax(fixed)", "torch.multinomial(fixed, 2).float()"],
+)  # fmt: skip
+def test_what_is_drawn_once_for_a_whole_batch_is_not_drawn_by_each_rank(draw: str) -> None:
+    setup = "fixed = torch.ones(4)\ngone = nn.Dropout(0.5)\n"
+    before = written(setup, f"{LOSS} * w.mean()", "pass").replace("        loss", f"        w = {draw}\n        loss")
+    conversion = conversion_of(before, options=Options())
+    assert conversion.strategy is Strategy.SHARED
+    told = [one.message for one in conversion.of(Level.ADVICE) if one.code == "SHARE01"]
+    assert any("draws for the whole batch at once, where ranks draw apart" in one for one in told)

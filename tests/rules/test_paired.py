@@ -216,9 +216,13 @@ def test_a_row_for_each_turn_of_a_loop() -> None:
     assert links(before) == [line_of(before, "parts.append")]
 
 
-@pytest.mark.parametrize("drawn", ["table = torch.randn(8, 4)", "table = torch.rand(len(x), 4)"])
-def test_what_each_rank_draws_for_its_own_batch(drawn: str) -> None:
-    assert links(of_a_loader("", f"{drawn}\nx = x + table[: len(x)]", LOSS)) == []
+def test_what_each_rank_draws_for_its_own_batch() -> None:
+    assert links(of_a_loader("", "table = torch.rand(len(x), 4)\nx = x + table[: len(x)]", LOSS)) == []
+
+
+def test_what_is_drawn_for_the_whole_batch() -> None:
+    before = of_a_loader("", "table = torch.randn(9, 4)\nx = x + table[: len(x)]", LOSS)
+    assert links(before) == [line_of(before, "x = x + table")]
 
 
 # ---- by the number of a batch

@@ -251,8 +251,11 @@ for start in range(0, 90, 5):
 """
 
 
-def test_a_state_that_only_some_models_have_fits_the_batch_of_all() -> None:
-    conversion = conversion_of(STATED, options=Options())
+@pytest.mark.parametrize("filled", ["", ".zero_()"])
+def test_a_state_that_only_some_models_have_fits_the_batch_of_all(filled: str) -> None:
+    """Whatever it is filled with, it has a row for each sample."""
+    made = STATED.replace("new_zeros(1, size, 8)", f"new_zeros(1, size, 8){filled}")
+    conversion = conversion_of(made, options=Options())
     assert conversion.strategy is Strategy.SHARDED
     assert b"    state = rt.shard_batch(model.first(args.batch), dim=1)\n" in conversion.files[0].after
 

@@ -223,8 +223,8 @@ def test_optimizer_under_another_name(imports: str) -> None:
         "nn.init.normal_(model.weight)",
         "model.reset_parameters()",
         "nn.utils.prune.random_unstructured(model, 'weight', 0.3)",
-        "with torch.no_grad(): model.weight.add_(0.01 * torch.randn(1, 4))",
-        "model.weight.data += 0.01 * torch.randn(1, 4)",
+        "with torch.no_grad(): model.weight.add_(0.01 * torch.randn_like(model.weight))",
+        "model.weight.data += 0.01 * torch.randn_like(model.weight)",
         "for one in model.parameters(): one.grad += torch.randn_like(one)",
     ],
 )

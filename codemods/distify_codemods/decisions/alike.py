@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods.allocation import Obj, Turn
-from distify_codemods.decisions import meetings
+from distify_codemods.decisions import meetings, streams
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.between import has_a_stream_of_its_own
 from distify_codemods.decisions.marks import marks, with_evidence
@@ -21,6 +21,7 @@ from distify_codemods.decisions.several import around
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import contained, core, values_in
+from distify_codemods.interpreter.cuts import key_of
 from distify_codemods.libraries import drawing, torch_nn
 from distify_codemods.naming import brief
 from distify_codemods.objects import External
@@ -45,7 +46,17 @@ def links(decisions: Decisions) -> Iterator[Link]:
                 "rank's own",
             )  # fmt: skip
             continue
-        if not draws or not facts.in_training(event) or not _is_for_a_share(facts, event):
+        if not draws or not facts.in_training(event):
+            continue
+        inside = _is_apart(facts, event)
+        if not _is_for_a_share(facts, event):
+            if not inside and not decisions.slicings and not _is_told(decisions, event):
+                yield Link(
+                    event.module, event.node,
+                    f"`{brief(event.node)}` draws for the whole batch at once, where ranks draw apart: each would draw "
+                    "numbers of its own",
+                    "one number, or `torch.randn(5, 3)` of sizes that no batch has, would be rank 0's for all",
+                )  # fmt: skip
             continue
         if has_a_stream_of_its_own(event):
             yield Link(
@@ -54,7 +65,7 @@ def links(decisions: Decisions) -> Iterator[Link]:
                 "ranks: the same numbers for other samples",
                 "what is drawn from the script's own streams is each rank's own",
             )  # fmt: skip
-        elif decisions.slicings and not _is_apart(facts, event):
+        elif decisions.slicings and not inside:
             yield Link(
                 event.module, event.node,
                 f"`{brief(event.node)}` draws for a rank's own samples, of a batch that is cut by hand, and all ranks "
@@ -62,6 +73,22 @@ def links(decisions: Decisions) -> Iterator[Link]:
                 "what is drawn before the batch is cut, or in the model's forward, is dealt out with the samples, or "
                 "is each rank's own",
             )  # fmt: skip
+
+
+def _is_told(decisions: Decisions, event: Event) -> bool:
+    """Whether all ranks draw the same; or what says how many are drawn is the size of a batch, which each rank has
+    divided, or of a share in which it is not seen where its samples are.
+    """
+    facts = decisions.facts
+    around = {event.node, *event.module.enclosing(event.node)}
+    chosen = any(one.node is event.node for one in streams.choices(facts))
+    if has_a_stream_of_its_own(event) or chosen or not around.isdisjoint(facts.run.trial.averaged):
+        return True
+    given = [one for value in (event.receiver, *event.arguments.all(), event.value) for one in values_in(value)]
+    if any(one.scale is Scale.UNKNOWN and facts.shares_of_training(one) for one in given):
+        return True
+    told = {key_of(obj) for one in given for obj in one.objs | one.sources if isinstance(obj, Obj)}
+    return any(key_of(division.obj) in told for division in decisions.divisions)
 
 
 def _drops(event: Event) -> bool:

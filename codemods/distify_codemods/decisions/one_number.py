@@ -1,4 +1,4 @@
-"""Draws of one number in training: it is for the whole batch, and so rank 0's for all."""
+"""Draws in training that are no samples', of one number or of several: for the whole batch, and so rank 0's for all."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from distify_codemods.decisions.between import has_a_stream_of_its_own
 from distify_codemods.decisions.differing import reached_alike, why_different
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.interpreter import sizes
 from distify_codemods.libraries import drawing, forms, python
+from distify_codemods.libraries import sizes as table
 from distify_codemods.objects import Sequence
+from distify_codemods.ordered import EMPTY
 from distify_codemods.program import Module
+from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
 _ONE = {**drawing.NUMBERS, **drawing.SINGLE, **drawing.TENSORS}
@@ -31,16 +35,27 @@ def compared(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
 
 def in_training(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
     """`random.randint(low, high)` in training: one length for the batch, not one for each part of it."""
-    for event in facts.calls(*_ONE) if not facts.run.trial.draws_alike else ():
-        node, module = event.node, event.module
-        if node in facts.run.trial.averaged or isinstance(module.parents.get(node), cst.Comparison):
+    for event in facts.calls(*_ONE, *table.DRAWN) if not facts.run.trial.draws_alike else ():
+        node, module, one = event.node, event.module, is_one_number(event)
+        if node in facts.run.trial.averaged or (one and isinstance(module.parents.get(node), cst.Comparison)):
             continue  # known already, or told as what it decides
-        if event.name not in drawing.NUMBERS and (facts.in_a_model(event) or _is_compared(module, node)):
+        if event.name not in drawing.NUMBERS and (facts.in_a_model(event) or (one and _is_compared(module, node))):
             continue
-        one = is_one_number(event) and not _in_parts(module, node)
-        if one and facts.in_training(event) and reached_alike(facts, event):
+        whole = (one or _is_of_fixed_sizes(facts, event)) and not _in_parts(module, node)
+        if whole and facts.in_training(event) and reached_alike(facts, event):
             assert isinstance(node, cst.BaseExpression)
             yield module, node
+
+
+def _is_of_fixed_sizes(facts: Facts, event: Event) -> bool:
+    """`torch.randn(5, 3)`: as many on each rank as one process draws, where no batch says how many."""
+    given = sizes.given(event.name, event.arguments) if not has_a_stream_of_its_own(event) else None
+    loaders = [one.arguments for one in facts.loaders if one.obj in facts.training_loaders]
+    batches = [value for one in loaders for value in [one.get("batch_size", 1)] if value is not None]
+    told = EMPTY.union(*(value.objs | value.sources for value in batches))
+    return bool(given) and all(
+        value.scale is Scale.CONST and not told & (value.objs | value.sources) for value in given or ()
+    )
 
 
 def _is_compared(module: Module, node: cst.CSTNode) -> bool:

@@ -69,6 +69,11 @@ def counting(value: Value) -> Ordered[Obj | str]:
     return sources_of(value) | [one for one in value.sources if isinstance(one, Share)]
 
 
+def emptied(value: Value) -> Ordered[Obj | str]:
+    """What is left of its sources where other numbers are put into it: it has a row for each of the same samples."""
+    return sources_of(value) | [one for one in value.sources if isinstance(one, (Share, Cut))]
+
+
 def beside_the_count(shape: Value) -> Ordered[Obj | str]:
     """What the other numbers of a shape depend on, which a share has in common with its batch."""
     return Ordered(one for one in shape.sources if not isinstance(one, Share))

@@ -104,7 +104,7 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
         receiver = scales.set_by(receiver, [arguments.get("gradient", 0) or NOTHING])
     overwrites = name in in_place.OVERWRITING and not any(isinstance(one, (Class, Instance)) for one in receiver.objs)
     if overwrites:
-        value = value.with_sources(forms.sources_of(receiver) | arguments.sources)
+        value = value.with_sources(forms.emptied(receiver) | arguments.sources)
     if machine.cutting is not None and obj is not None:
         value = cuts.foreign(machine, obj, name, value, arguments, node)
     modules.add(machine, obj, name, arguments)
@@ -122,7 +122,9 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
             pairing.changed(machine, node.func.value, join(*arguments.all()))
     if overwrites and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         state.overwritten(machine, node.func.value, arguments.sources)
-    if name in drawing.METHODS:
+    if drawing.draws_by(obj.name if isinstance(obj, External) else "", name):
+        if isinstance(obj, External):  # a tensor, and nothing of the library's own
+            value = Value(scale=value.scale, sources=value.sources)
         value = value.adding([CHANCE])
         value = evidence.drawn(machine, value, arguments, node, certain=True) if machine.tells_draws else value
         if name.endswith("_") and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):

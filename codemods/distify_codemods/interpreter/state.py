@@ -235,7 +235,7 @@ def overwritten(machine: Machine, place: cst.BaseExpression, sources: Ordered[Ob
 
 def _holding(known: Value, sources: Ordered[Obj | str]) -> Value:
     objs = Ordered(obj for obj in known.objs if not isinstance(obj, Zero))
-    return replace(known, objs=objs, sources=forms.sources_of(known) | sources)
+    return replace(known, objs=objs, sources=forms.emptied(known) | sources)
 
 
 def stored(machine: Machine, target: cst.Attribute, value: Value, loaders: frozenset[str]) -> Value:

@@ -55,6 +55,8 @@ TENSORS = {"torch.rand": 0, "torch.randn": 0, "torch.randint": -1}
 METHODS = frozenset(
     "uniform_ normal_ bernoulli_ random_ exponential_ geometric_ log_normal_ cauchy_ bernoulli multinomial".split()
 )
+#: Of torch's distributions.
+_OF_DISTRIBUTIONS = frozenset({"sample", "rsample", "sample_n", "rsample_n"})
 RESETS = frozenset({"reset_parameters", "_reset_parameters"})
 #: Functions that draw a module's weights, or which of them are left.
 OF_WEIGHTS = ("torch.nn.init.", "torch.nn.utils.prune.random_", "torch.nn.utils.prune.Random")
@@ -106,6 +108,8 @@ _OF_GENERATORS = METHODS | frozenset(
 #: Layers of torch that draw while they train, by parts of their names, and functions that do.
 _DROPPING = ("ropout", "rrelu", "RReLU", "Transformer", "MultiheadAttention", "gumbel_softmax", "LSTM", "GRU", "RNN")
 
+_DRAWING_FUNCTIONS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "gumbel_softmax", "rrelu", "rrelu_")
+
 
 #: Others that mix the samples of a batch with each other, by a number that is drawn for all of them.
 _MIXING = frozenset({"timm.data.Mixup"})
@@ -144,6 +148,11 @@ def is_a_generator(name: str) -> bool:
     return name.startswith(EVERY_GENERATOR)
 
 
+def draws_by(name: str, method: str) -> bool:
+    """Whether a method draws whenever it is called: of anything, or of what a call of this name has made."""
+    return method in METHODS or (method in _OF_DISTRIBUTIONS and name.startswith("torch.distributions."))
+
+
 def is_drawing_method(name: str) -> bool:
     """Whether a method, of whatever it is, is called as those of generators and distributions are."""
     return name in _OF_GENERATORS
@@ -155,8 +164,8 @@ def drops(name: str) -> bool:
 
 
 def is_dropout(name: str) -> bool:
-    """Whether a function drops unless it is told that its model does not train."""
-    return name.startswith("torch.nn.functional.") and name.endswith(("dropout", "dropout1d", "dropout2d", "dropout3d"))
+    """Whether a function drops unless it is told that its model does not train, or draws in any case."""
+    return name.startswith("torch.nn.functional.") and name.endswith(_DRAWING_FUNCTIONS)
 
 
 def draws(name: str) -> bool:
