@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import libcst as cst
 
-from distify_codemods import arguments, tree
+from distify_codemods import arguments, quotes, tree
 from distify_codemods.plan import AFTER_HOISTS, Guard, Hoist, Insertion, Plan
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
@@ -87,6 +87,8 @@ class _Applying:
             elif isinstance(value, (list, tuple)) and any(item in self.dirty for item in value):
                 changes[name] = self.sequence(node, name, value)
         updated = _changed(node, changes)
+        if isinstance(updated, cst.FormattedString):
+            updated = quotes.apart(updated)
         if isinstance(node, cst.Call) and node in self.plan.keywords:
             assert isinstance(updated, cst.Call)
             layout = arguments.Layout(self.expression, self.column(node.func) + 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -309,10 +311,22 @@ def _leave_comments(context: Context) -> None:
             context.plan(modules[finding.place.path]).comment(finding.place.line, text, finding.code)
 
 
+def _is_read_by_python(data: bytes) -> bool:
+    """By the one that this is: libcst reads what some later one may."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            ast.parse(data)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
 def _new_file(context: Context, plan: Plan) -> NewFile:
     module, target = plan.module, plan.module.path
     if context.options.twins:
         target = context.output if module is context.entry else twin_path(target)
     changes = tuple(sorted(plan.changes, key=lambda change: (change.place.line, change.place.column)))
     after = apply(plan).bytes
+    if not _is_read_by_python(after) and _is_read_by_python(module.file.data):
+        raise AssertionError(f"what was written for {module.path} is no Python")
     return NewFile(module.path, module.file.data, after, changes, target)

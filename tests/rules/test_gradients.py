@@ -311,6 +311,34 @@ train(Trainer(model), loader)
     assert f"    {AVERAGED}\n    optimizer.step()\n" in after
 
 
+FROZEN_IN_PART = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.out = nn.Linear(4, 4), nn.Linear(4, 1)
+        for p in self.body.parameters():
+            p.requires_grad = False
+
+    def forward(self, x):
+        return self.out(self.body(x))
+
+
+class Thaw:
+    def __init__(self, net):
+        for p in net.parameters():
+            p.requires_grad = True
+
+
+"""
+IN_FOLDS = f"for fold in range(2):\n    model = Net()\n{indented(OPTIMIZER + LOOP)}"
+
+
+@pytest.mark.parametrize(("after", "is_wrapped"), [("", True), ("    Thaw(model)\n" + indented(LOOP), False)])
+def test_what_a_constructor_freezes_comes_before_each_wrap(after: str, is_wrapped: bool) -> None:
+    before = script(model=FROZEN_IN_PART, optimizer="", loop=IN_FOLDS + after)
+    assert ("    model = DistributedDataParallel(model" in converted(before)) is is_wrapped
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level, Outcome
+from distify_codemods import Level, Options, Outcome
 
 from tests.rules.scripts import IMPORTS, LOADER, LOOP, MODEL, OPTIMIZER, blocked, conversion_of, converted, script
 
@@ -110,3 +110,18 @@ REDUCED = LOOP.replace("        optimizer.step()", "        optimizer.step()\n  
 )  # fmt: skip
 def test_left_to_a_person(before: str, code: str) -> None:
     assert code in {one for one, _ in blocked(before)}
+
+
+@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+def test_a_script_that_says_it_is_alone_is_told_otherwise_by_its_launcher(strategy: str) -> None:
+    """Without that, each rank would believe to be the only one."""
+    setup = 'os.environ["WORLD_SIZE"] = "1"\nos.environ["RANK"] = str(0)\nos.environ["OMP_NUM_THREADS"] = "1"\n'
+    new = converted(script(imports=f"import os\n{IMPORTS}", setup=setup), Options(strategy=strategy))
+    assert 'os.environ["WORLD_SIZE"] = os.environ.get("WORLD_SIZE", "1")\n' in new
+    assert 'os.environ["RANK"] = os.environ.get("RANK", str(0))\n' in new
+    assert 'os.environ["OMP_NUM_THREADS"] = "1"\n' in new
+
+
+def test_several_at_once_are_left_to_a_person() -> None:
+    setup = 'os.environ["RANK"] = os.environ["LOCAL_RANK"] = "0"\n'
+    assert "OLD02" in {code for code, _ in blocked(script(imports=f"import os\n{IMPORTS}", setup=setup))}

@@ -258,3 +258,21 @@ def test_who_fails_goes_on_behind_a_try_that_the_others_have_left() -> None:
     """So all fail, and nobody waits there for who has returned."""
     after = converted(script(setup=RETURNS))
     assert f"    try:\n        {TOGETHER}            if rt.is_main_process():\n                with open(" in after
+
+
+TELLING = """\
+def tell(path, text):
+    print(text)
+    with open(path, "a") as file:
+        file.write(text)
+"""
+
+
+def test_ranks_wait_outside_of_what_rank_0_alone_calls() -> None:
+    shown = 'tell("log.txt", "begins")\nwords = open("log.txt").read()\ntell("log.txt", words)\n'
+    before = script(imports=f"{IMPORTS}from telling import tell\n", setup=shown)
+    conversion = conversion_of(before, files={"telling.py": TELLING})
+    assert conversion.outcome is Outcome.CONVERTED
+    assert [file.after.decode().count("rt.barrier()") for file in conversion.files] == [2, 0]
+    above = 'rt.barrier()\nif rt.is_main_process():\n    tell("log.txt", words)\n'
+    assert above in conversion.files[0].after.decode()

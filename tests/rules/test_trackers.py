@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
+from distify_codemods import Options
 
 from tests.rules.scripts import IMPORTS, blocked, changes, converted, distributed, line_of, script
 
@@ -126,3 +129,12 @@ def test_left_to_a_person(after: str, part: str) -> None:
 )
 def test_left_alone(after: str) -> None:
     assert changes("OUT05", script(imports=TOOLS, after=after)) == []
+
+
+@pytest.mark.parametrize(("quote", "inner"), [('"', "'info'"), ("'", '"info"'), ('"""', '"info"')])
+def test_in_an_f_string_strings_have_other_quotes(quote: str, inner: str) -> None:
+    """Python before 3.12 cannot read them otherwise."""
+    line = f"print(f{quote}run {{mlflow.active_run().info.run_id}}{quote})"
+    text = converted(script(imports=f"import mlflow\n{IMPORTS}", setup=f"mlflow.start_run()\n{line}\n"), Options())
+    assert f"share=({inner},)" in text
+    ast.parse(text, feature_version=(3, 11))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from distify_runtime.addresses import LOOPBACK_INTERFACE, first_host
@@ -204,3 +207,30 @@ def test_several_nodes_listen_where_the_first_is_reached() -> None:
 )
 def test_the_first_host_of_a_list(nodes: str, first: str) -> None:
     assert first_host(nodes) == first
+
+
+@pytest.mark.parametrize(
+    ("line", "changed"),
+    [
+        ("os.environ['WORLD_SIZE'] = '1'", "WORLD_SIZE, by which its launcher tells ranks who they are (WORLD_SIZE=8, "
+         "and now WORLD_SIZE=1)"),
+        ("os.environ.update(RANK='0', LOCAL_RANK='0', WORLD_SIZE='1')", "RANK and LOCAL_RANK and WORLD_SIZE"),
+        ("del os.environ['RANK']", "RANK=5, and now gone"),
+    ],
+)  # fmt: skip
+def test_a_script_that_changes_who_its_ranks_are_is_ended(line: str, changed: str) -> None:
+    """Be it before anything of ours is imported: each rank would train as if it were alone."""
+    done = run_as_rank(f"import os; {line}; import distify_runtime as rt; rt.world_size()")
+    assert done.returncode == 1
+    assert done.stderr.startswith("distify: the script has changed ")
+    assert changed in done.stderr
+
+
+def test_one_that_says_what_its_launcher_says_is_not() -> None:
+    done = run_as_rank("import os; os.environ['RANK'] = '5'; import distify_runtime as rt; print(rt.rank())")
+    assert (done.stdout, done.stderr) == ("5\n", "")
+
+
+def run_as_rank(code: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ | TORCHRUN)

@@ -118,7 +118,7 @@ def _changed_later(facts: Facts) -> Iterator[Unwrapped]:
             held = [obj.of for obj in event.receiver.objs if isinstance(obj, Parameters)]
             whose = {core(obj) for obj in held if obj is not None}
             during, taken = in_the_course_of_training(facts, event), _taken_from(event)
-            for model in facts.models:
+            for model in (one for one in facts.models if not _is_in_the_making(one, event)):
                 mine = not {core(root(obj)) for obj in event.receiver.objs}.isdisjoint(parts_of(model))
                 parameters = None in held or not whose.isdisjoint(parts_of(model))
                 may_be = parameters or (during and _may_be_of_a_librarys_part(event, model))
@@ -131,6 +131,17 @@ def _changed_later(facts: Facts) -> Iterator[Unwrapped]:
         for model in models:
             if _is_after_the_wrap(facts, model, event, holder):
                 yield Unwrapped(model, event.module, event.node, "a part of it is replaced during training")
+
+
+def _is_in_the_making(model: Obj, event: Event) -> bool:
+    """Whether it happens in the `__init__` of the model, or of a part of it: that is wrapped later, in each turn."""
+    for frame in dict.fromkeys(here.frame for here in event.here.up()):
+        maker = frame.node if isinstance(frame.node, cst.FunctionDef) and frame.node.name.value == "__init__" else None
+        first = maker.params.params[:1] if maker is not None else ()
+        own = (obj for one in first for obj in frame.env.get(one.name.value, NOTHING).objs)
+        if not {core(one) for one in own}.isdisjoint(parts_of(model)):
+            return True
+    return False
 
 
 def _taken_from(event: Event) -> cst.BaseExpression | None:

@@ -24,9 +24,12 @@ _GONE = {
 def run(context: Context) -> None:
     calls = context.facts.calls(distributed.GROUP, distributed.SPAWN)
     shards.leave_whole(context, CODE)
+    unfinished = bool(calls) and not context.shares_forwards
+    if not unfinished:
+        _keep_what_the_launcher_says(context)
     if not calls and not any(one.code == CODE for one in context.findings):
         context.not_needed_if_known("the script does nothing of its own to be distributed")
-    if not calls or context.shares_forwards:
+    if not unfinished:
         return
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD, Kind.STORE):
         _one(context, event)
@@ -45,6 +48,24 @@ def run(context: Context) -> None:
             "`--scale none` leaves it to each rank", calls[0].module, calls[0].node,
         )  # fmt: skip
     context.applied("what was half done is finished", calls[0].module, calls[0].node)
+
+
+def _keep_what_the_launcher_says(context: Context) -> None:
+    """`os.environ["WORLD_SIZE"] = "1"` would have each rank train as if alone: it holds where no launcher is."""
+    for event in context.facts.of_kind(Kind.STORE):
+        target, module = event.node, event.module
+        if event.name != "[]" or not _is_of_launcher(context, target):
+            continue
+        statement = module.parents.get(module.parents[target])
+        if not isinstance(statement, cst.Assign) or len(statement.targets) > 1:
+            context.needs_you("this changes what a launcher tells ranks who they are by", module, target, "take it out")
+            continue
+        assert isinstance(target, cst.Subscript)
+        key, value = tree.code_of(target.slice[0].slice), tree.code_of(statement.value)
+        new = cst.parse_expression(f"{tree.code_of(target.value)}.get({key}, {value})")
+        reason = "what the launcher says of ranks holds; without one, what the script says"
+        context.plan(module).replace(statement.value, instead(new), CODE, reason)
+        context.applied("the launcher says who ranks are, and where they meet", module, target)
 
 
 def _one(context: Context, event: Event) -> None:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from distify_codemods import half_done
 from distify_codemods.decisions.outside import is_of_a_data_set
-from distify_codemods.events import Event, Kind
+from distify_codemods.events import Event, Here, Kind
 from distify_codemods.file_events import opens_what_it_is_given, reads
 from distify_codemods.file_names import Names
 from distify_codemods.libraries import checkpoints, effects
@@ -154,12 +154,22 @@ def _is_within_one_line(write: Event, read: Event) -> bool:
 
 def _place(context: Context, write: Event, read: list[Event]) -> tuple[Module, cst.CSTNode]:
     """Above what rank 0 alone does there, and above a test of what files there are, unless that is read behind it."""
+    callers = [one for one in write.here.up() if not one.arm and one.frame is not write.here.frame]
+    by_one = [(one.frame.module, one.node) for one in callers if _is_for_one(context, one)]
+    if by_one:
+        return by_one[-1]
     guards = context.plan(write.module).guards
     module, place = context.above_file_tests(write, ways_to(one for one in read if one.before(write)))
     guarded = [node for node in (write.node, *write.module.enclosing(write.node)) if node in guards]
     if module is write.module and guarded and place in (*guarded, *_inside(guarded[-1], module, place)):
         return module, guarded[-1]
     return module, place
+
+
+def _is_for_one(context: Context, here: Here) -> bool:
+    """Whether rank 0 alone comes to a statement, or to all of its line."""
+    parts = here.node.body if isinstance(here.node, cst.SimpleStatementLine) else ()
+    return any(map(context.plan(here.frame.module).comes_alone, (here.node, *parts)))
 
 
 def _inside(outer: cst.CSTNode, module: Module, node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
