@@ -153,6 +153,19 @@ def test_a_draw_for_each_row_is_no_draw_for_all(body: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("count", "is_for_rows"), [("x.shape[0]", True), ("len(x)", True), ("count=x.size(0)", True), ("x.shape[1]", False)]
+)
+def test_a_method_that_is_told_how_many_rows_there_are(count: str, is_for_rows: bool) -> None:
+    draw = (
+        "    def draw(self, count):\n        mask = torch.rand(count, 4) < 0.5\n        return mask\n\n    def forward"
+    )
+    before = of_no_batch(f"mask = self.draw({count})\nif mask.sum() > 0:\n    x = x * mask[:1]").replace(
+        "    def forward", draw, 1
+    )
+    assert (ALIKE not in converted(before, SHARED)) is is_for_rows
+
+
+@pytest.mark.parametrize(
     "body",
     [
         "mask = torch.rand(x.shape[1]) < 0.5\nif mask.sum() > 0:\n    x = x * mask",

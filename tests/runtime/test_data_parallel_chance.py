@@ -210,3 +210,31 @@ def test_what_is_drawn_for_each_sample_is_another_number_on_each_rank(source: st
     assert torch.equal(one, other)
     rows = {tuple(row.tolist()) for row in one}
     assert len(rows) == 8
+
+
+class Styled(nn.Module):
+    """Of which each sample has a style of its own, drawn as if it were one for all of them."""
+
+    def __init__(self, each: bool) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.last, self.each = nn.Linear(5, 3), each
+
+    def forward(self, samples: Tensor) -> Tensor:
+        with rt.draw_alike():
+            style = torch.randn(len(samples) if self.each else 1, 5)
+        out: Tensor = self.last(samples + style)
+        return out
+
+
+def _styles(each: bool) -> list[int]:
+    """How many different outputs there are of a batch of equal samples."""
+    torch.manual_seed(4)
+    net = Styled(each)
+    rt.data_parallel(net)
+    return [len(set(net(torch.ones(8, 5))[:, 0].tolist())) for _ in range(CALLS)]
+
+
+@pytest.mark.parametrize(("each", "styles"), [(True, 8), (False, 1)])
+def test_what_is_drawn_for_each_sample_is_never_drawn_alike(each: bool, styles: int) -> None:
+    assert on_ranks(_styles, each) == [[styles] * CALLS] * 2

@@ -12,6 +12,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Ref
 from distify_codemods.events import Event
 from distify_codemods.facts import Facts
+from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import sizes
 from distify_codemods.objects import Parameters
 from distify_codemods.program import Module
@@ -24,13 +25,17 @@ _FORMS = ("shape", "size")
 
 def has_a_row_for_each_given(facts: Facts, event: Event) -> bool:
     """Of a call that draws."""
-    return isinstance(event.node, cst.BaseExpression) and _Rows(facts, event.module).are_of(event.node)
+    return isinstance(event.node, cst.BaseExpression) and _Rows(facts, event.here.frame).are_of(event.node)
 
 
 @dataclass(frozen=True)
 class _Rows:
     facts: Facts
-    module: Module
+    frame: Frame
+
+    @property
+    def module(self) -> Module:
+        return self.frame.module
 
     def are_of(self, node: cst.BaseExpression, depth: int = 0) -> bool:
         """Whether a tensor has as many rows as something that the function was given."""
@@ -65,7 +70,8 @@ class _Rows:
         if isinstance(node, cst.BinaryOperation):  # `(n,) + (1,) * 2`
             return isinstance(node.operator, cst.Add) and self._is_number(node.left, depth + 1)
         if isinstance(node, cst.Name):
-            return any(self._is_number(one, depth + 1) for one in self._assigned(node, of_several=True))
+            assigned = any(self._is_number(one, depth + 1) for one in self._assigned(node, of_several=True))
+            return assigned or self._is_given_as_number(node, depth + 1)
         if isinstance(node, cst.Subscript):
             return _first_of(node) and self._is_number(node.value, depth + 1)
         asked = node.func if isinstance(node, cst.Call) else node
@@ -75,6 +81,14 @@ class _Rows:
         if not isinstance(node, cst.Call) or not isinstance(asked, cst.Name) or asked.value != "len":
             return False
         return len(node.args) == 1 and self._is_given(node.args[0].value, depth + 1)
+
+    def _is_given_as_number(self, name: cst.Name, depth: int) -> bool:
+        """Whether whoever calls the function gives it such a number: `self.noise(x.shape[0])`."""
+        given, caller = self.frame.given.get(name.value), self.frame.caller
+        if given is None or caller is None:
+            return False
+        is_parameter = any(isinstance(one, cst.Param) for one in self.module.flow(name).reaching(name))
+        return is_parameter and _Rows(self.facts, caller)._is_number(given, depth)
 
     def _is_given(self, node: cst.BaseExpression, depth: int) -> bool:
         """Whether a tensor is what the function was given, or was made of it."""

@@ -35,8 +35,9 @@ def others(machine: Machine, frame: Frame, root: cst.Name | cst.Attribute) -> It
         return
     for binding in frame.module.flow(root).reaching(root):
         if isinstance(binding, cst.Param):
-            if root.value in frame.given and frame.caller is not None:
-                yield frame.caller, frame.given[root.value]
+            given = frame.given.get(root.value)
+            if given is not None and frame.caller is not None and is_a_place(given):
+                yield frame.caller, given
         elif (made := _assigned(frame, binding)) is not None:
             if isinstance(made, tuple):
                 yield from _unpacked(machine, *made)
@@ -96,7 +97,7 @@ def give(frame: Frame, caller: Frame, parameters: list[str], arguments: Argument
     ahead = len(arguments.positional) - len(plain)
     found = dict(zip(parameters[ahead:], plain, strict=False)) if ahead >= 0 else {}
     found.update(tree.keywords(node))
-    frame.caller, frame.given = caller, {name: one for name, one in found.items() if is_a_place(one)}
+    frame.caller, frame.given = caller, found
 
 
 def keep(machine: Machine, holder: Obj, target: cst.Attribute) -> None:

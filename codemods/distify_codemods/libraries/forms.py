@@ -41,17 +41,17 @@ BY_VALUES = frozenset(
 #: Entries become other entries, or are added up along a dimension: whatever else is given, no number is a size.
 ALIKE_IN_FORM = frozenset(
     """abs absolute acos acosh add addcdiv addcmul addmm all amax amin any arccos arcsin arctan argmax argmin argsort
-    array as_tensor asarray asin asinh astype atan atan2 atanh average baddbmm bernoulli bfloat16 bmm bool byte cat ceil
-    clamp clip clone concat concatenate contiguous copy copy_ cos cosh cosine_similarity cpu cross_entropy cuda cumprod
-    cumsum detach div divide dot double dropout embedding eq equal erf exp expand_as expm1 fill flatten flip float
-    float16 float32 float64 floor floor_divide fmod from_numpy gather ge gelu glu greater gt half hstack index_fill
-    index_select item int int32 int64 isclose isfinite isinf isnan kl_div l1_loss le leaky_relu lerp less linear log
-    log_softmax logical_and logical_not logical_or logical_xor logsumexp long lt masked_fill matmul max maximum mean
-    median min minimum mm mse_loss mul multiply nan_to_num ne neg negative nll_loss norm normalize not_equal
-    numpy outer permute pin_memory pow prod put_along_axis ravel real reciprocal relu remainder reshape_as roll round
-    rsqrt scatter scatter_add short sigmoid sign silu sin sinh softmax softplus sort sqrt square squeeze stack std
-    sub subtract sum swapaxes t take_along_dim tan tanh tensor tolist to transpose tril triu true_divide type type_as
-    uniform unsqueeze var view_as vstack where zero""".split()
+    array as_tensor asarray asin asinh astype atan atan2 atanh average baddbmm bernoulli bfloat16 bmm bool byte cat
+    ceil clamp clip clone concat concatenate contiguous copy copy_ cos cosh cosine_similarity cpu cross_entropy cuda
+    cumprod cumsum detach div divide dot double dropout einsum embedding eq equal erf exp expand_as expm1 fill
+    flatten flip float float16 float32 float64 floor floor_divide fmod from_numpy gather ge gelu glu greater gt half
+    hstack index_fill index_select item int int32 int64 isclose isfinite isinf isnan kl_div l1_loss le leaky_relu
+    lerp less linear log log_softmax logical_and logical_not logical_or logical_xor logsumexp long lt masked_fill
+    matmul max maximum mean median min minimum mm mse_loss mul multiply nan_to_num ne neg negative nll_loss norm
+    normalize not_equal numpy outer permute pin_memory pow prod put_along_axis ravel real reciprocal relu remainder
+    reshape_as roll round rsqrt scatter scatter_add short sigmoid sign silu sin sinh softmax softplus sort sqrt
+    square squeeze stack std sub subtract sum swapaxes t take_along_dim tan tanh tensor tolist to transpose tril
+    triu true_divide type type_as uniform unsqueeze var view_as vstack where zero""".split()
 )  # fmt: skip
 #: They take a list of things that are equally long.
 OF_EQUAL_LENGTH = frozenset(["array", "as_tensor", "asarray", "stack", "tensor"])

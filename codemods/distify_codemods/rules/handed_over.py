@@ -36,14 +36,14 @@ _Place = tuple[Module, cst.CSTNode]
 
 def outside(
     context: Context, event: Event, place: _Place, below: Collection[cst.CSTNode],
-    above: Callable[[cst.CSTNode], bool] = lambda _: False,
+    above: Callable[[cst.CSTNode], bool] = lambda _: False, leaves: Callable[[Here], bool] = lambda _: False,
 ) -> _Place:  # fmt: skip
     """The place, or above where what it is in was handed over, or called if it also runs beside the script.
 
-    `below`, `above`: as of `Context.above_file_tests`.
+    `below`, `above`, `leaves`: as of `Context.above_file_tests`.
     """
     found = _left(context, event, place, lambda here: _is_called_by_a_library(context.facts, here))
-    return place if found == place else context.above_file_tests(event, below, above, found)
+    return place if found == place else context.above_file_tests(event, below, above, found, leaves)
 
 
 def not_beside(context: Context, event: Event, place: _Place, below: Collection[cst.CSTNode]) -> _Place:

@@ -8,8 +8,8 @@ from distify_codemods.arguments import bound
 from distify_codemods.events import Event, Kind
 from distify_codemods.file_events import reads
 from distify_codemods.libraries import checkpoints, effects
-from distify_codemods.rules import attempts, barriers, handed_over, together
-from distify_codemods.rules.base import Context, Rule, ways_to
+from distify_codemods.rules import attempts, barriers, handed_over, together, waits
+from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.save import is_checkpoint
 
@@ -66,8 +66,7 @@ def _wait(context: Context, event: Event, saves: list[Event]) -> bool:
     load, event = event, _opening(context, event)
     if not saves or context.takes_turns(event) or barriers.serve(context.barriers, event, saves):
         return False
-    before = ways_to(save for save in saves if save.before(event))
-    above = handed_over.outside(context, event, context.above_file_tests(event, before), before)
+    above = waits.place_to_wait(context, event, saves)
     if handed_over.is_written_within(context, event, above, saves):
         return False
     found = attempts.outside(context, event, above, saves)

@@ -1,10 +1,13 @@
-"""Loops that ranks run through in their own time, so that they cannot wait for each other in there."""
+"""Where ranks come in their own time, so that they cannot wait for each other there."""
 
 from __future__ import annotations
 
 import libcst as cst
 
+from distify_codemods import tree
 from distify_codemods.decisions.base import Sharding
+from distify_codemods.libraries import python
+from distify_codemods.rules.barriers import Barrier
 from distify_codemods.rules.base import Context
 
 
@@ -13,3 +16,10 @@ def in_unequal_turns(context: Context, loops: frozenset[cst.CSTNode]) -> bool:
     sums = {loop.node for loop in context.facts.evaluation_loops
             if Sharding.SUMS in context.decisions.dealt_in(loop)}  # fmt: skip
     return not sums.isdisjoint(loops)
+
+
+def by_how_far_it_is(barrier: Barrier) -> bool:
+    """Whether a test around it asks how far something is that runs beside: `if self.queue.qsize() < 4:`"""
+    tests = [getattr(node, "test", None) for node, _, _ in barrier.conditions]
+    asked = [one for test in tests if isinstance(test, cst.CSTNode) for one in tree.walk(test)]
+    return any(isinstance(one, cst.Attribute) and one.attr.value in python.ASKS_HOW_FAR for one in asked)

@@ -51,7 +51,7 @@ def run(context: Context) -> bool:
 def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
     if not context.editable(event.module, event.node, "a file is read that the run wrote"):
         return
-    place_above = _place(context, event, waited_for)
+    place_above = place_to_wait(context, event, waited_for)
     if handed_over.is_written_within(context, event, place_above, waited_for):
         return
     found = attempts.outside(context, event, place_above, waited_for)
@@ -73,6 +73,12 @@ def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
         context.needs_you(
             "a file that rank 0 writes is read in a loop that ranks run through in their own time",
             event.module, event.node, "read it before or after the loop, after `rt.barrier()`",
+        )  # fmt: skip
+        return
+    if unequal.by_how_far_it_is(barrier):
+        context.advice(
+            "a file is read here that rank 0 may have written, and ranks come here in their own time: none waits for "
+            "rank 0", event.module, event.node,
         )  # fmt: skip
         return
     context.barriers.append(barrier)
@@ -99,7 +105,7 @@ def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
         context.applied(done, event.module, event.node)
 
 
-def _place(context: Context, event: Event, waited_for: list[Event]) -> tuple[Module, cst.CSTNode]:
+def place_to_wait(context: Context, event: Event, waited_for: list[Event]) -> tuple[Module, cst.CSTNode]:
     """Above loops and tests of what files there are, and where ranks can meet."""
     before = ways_to(write for write in waited_for if write.before(event))
     writing = {node for write in waited_for for node in write.turns}
@@ -114,7 +120,7 @@ def _place(context: Context, event: Event, waited_for: list[Event]) -> tuple[Mod
 
     own = _listing(context, event) or context.above_file_tests(event, before, is_loop, leaves=is_called_in_turns)
     own = passes.above(context.facts, event, own)
-    return handed_over.outside(context, event, own, before, is_loop)
+    return handed_over.outside(context, event, own, before, is_loop, is_called_in_turns)
 
 
 def _loops_around(event: Event, call: Here) -> Iterator[Here]:

@@ -199,6 +199,8 @@ class Check:
         why = escapes.escaped([one.tensors for one in outside], whole.outside.tensors, whole.precision)
         if not why and any(one.returned != whole.outside.returned for one in outside):
             why = "it returns something else than tensors that is not the same for a part of the batch"
+        if not why and any(one.drawn_alike != whole.outside.drawn_alike for one in outside):
+            why = "what is drawn alike on all ranks, as for the whole batch, is drawn for each of its samples"
         numbers = self._numbers | whole.outside.numbers, [self._numbers | one.numbers for one in outside]
         sizes = surroundings.sizes(self._model.model, *numbers, counts)
         return why, [name for name in surroundings.differing(*numbers) if name not in sizes], sizes, whole.differs
@@ -265,7 +267,7 @@ class Check:
             known = (*tensors, *found.values(), *leaves.values(), *changed.values(), *ours)
             left = born.left((one for one in known if one is not None), self._model.model)
             left, counted = [*left, *around.filled_with(tensors)], state.counted()
-            outside = Outside(left, numbers, around.numbers_of_modules(), returned)
+            outside = Outside(left, numbers, around.numbers_of_modules(), returned, tuple(drawn.alike))
             return Passed(
                 tensors,
                 flowing,

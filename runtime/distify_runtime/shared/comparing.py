@@ -65,6 +65,7 @@ class Outside:
     numbers: dict[str, Any] = field(default_factory=dict)  # by where they are
     of_modules: frozenset[str] = frozenset()  # which of them modules have, by then
     returned: Any = None  # all of its outputs but their tensors
+    drawn_alike: tuple[tuple[int, ...], ...] = ()  # the shapes of what all ranks draw alike
 
 
 @dataclass

@@ -63,12 +63,14 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     `turn`: of the checks of one model, which draw other numbers: what one of them does not see, the next one may.
     `side`: of a single number that is drawn evenly, or as true or false: a pass may take one of two ways by it.
     `shapes`: what has been drawn. From those of a part and of the whole follows where the batch is in each draw.
+    `alike`: what is drawn in `draw_alike`.
     `drops`: whether a kernel that draws by itself was to leave something out. `has_sides`: whether `side` was heeded.
     """
 
     def __init__(self, along: Sequence[Dims] = (), turn: int = 0, side: Side = Side.ANY) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.shapes: list[tuple[int, ...]] = []
+        self.alike: list[tuple[int, ...]] = []
         self.drops = self.has_sides = False
         self._along, self._turn, self._side = along, turn, side
         self._functions = _Functions(self)
@@ -86,7 +88,10 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs, name = kwargs or {}, func._schema.name.partition("::")[2]
         bounds.check(name, args)
         if self._side is Side.ANY and are_drawn_alike():  # as in the pass: what it decides, it decides here
-            return func(*args, **kwargs)
+            drawn = func(*args, **kwargs)
+            if name in _FILLS or name in _MAKES:
+                self.alike.append(tuple(drawn.shape))
+            return drawn
         if name in _FILLS:
             return args[0].copy_(self._filled(func, args, kwargs))
         if name in _MAKES:
@@ -166,6 +171,8 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _drawn(self, shape: tuple[int, ...]) -> Iterator[Dims]:
         number = len(self.shapes)
         self.shapes.append(shape)
+        if are_drawn_alike():
+            self.alike.append(shape)
         with _forked():
             torch.manual_seed(number + _DRAWS * self._turn)
             yield self._along[number] if number < len(self._along) else frozenset()
