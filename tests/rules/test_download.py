@@ -536,3 +536,41 @@ def test_what_is_installed_is_there_for_all_ranks(imports: str, fetch: str) -> N
 def test_a_command_that_installs_nothing_is_run_by_rank_zero() -> None:
     before = script(imports=f"import os\n{IMPORTS}", setup="os.system('cp a b')\n")
     assert "if rt.is_main_process():\n    os.system('cp a b')\n" in converted(before)
+
+
+OWN_KIND = """\
+class Own(datasets.MNIST):
+    def __init__(self, root, digit=0, download=True):
+        super().__init__(root, download={download})
+
+
+data = {made}
+"""
+SUPER_FIRST = "        with rt.main_process_first():\n            super().__init__(root, download="
+
+
+@pytest.mark.parametrize(
+    ("download", "made", "first"),
+    [
+        ("True", 'Own(".")', SUPER_FIRST),
+        ("download", 'Own(".")', SUPER_FIRST),
+        ("download", 'Own(**{"root": "."})', SUPER_FIRST),
+        ("download", 'Own(".", download=True)', 'with rt.main_process_first():\n    data = Own("'),
+        ("False", 'Own(".")', None),
+        ("download", 'Own(".", download=False)', None),
+    ],
+)
+def test_a_data_set_of_the_scripts_own_that_lets_its_base_download(download: str, made: str, first: str | None) -> None:
+    text = converted(script(imports=VISION, data=OWN_KIND.format(download=download, made=made)), Options())
+    assert text.count("main_process_first") == (first is not None)
+    assert first is None or first in text
+
+
+def test_who_comes_after_rank_0_looks_for_the_file_itself() -> None:
+    """Rank 0's answer of before would have each rank download it once more."""
+    fetch = (
+        'def fetch():\n    if os.path.exists("d.pt"):\n        return\n    urlretrieve("http://a/d.pt", "d.pt")\n\n\n'
+    )
+    text = converted(script(imports=FETCH, setup=f"{fetch}fetch()\n"))
+    assert "with rt.main_process_first():\n    fetch()\n" in text
+    assert '    if os.path.exists("d.pt"):\n' in text

@@ -165,6 +165,9 @@ def tell(context: Context, origin: Origin, done: str, why: str) -> None:
     part = _around(context.facts, module, site, origin.name)
     if context.is_on_main(module, part.node) or _is_asked_beside(context, module, part.node):
         return
+    asked = context.facts.run.at(site)
+    if asked and all(map(context.takes_turns, asked)):
+        return  # who comes once rank 0 is done sees what that has left
     teller = context.plan(module).teller(part.node)
     if teller is not None:
         if teller != context.code:

@@ -41,7 +41,9 @@ CODE = "DATA03"
 
 def run(context: Context) -> None:
     found = [event for event in context.facts.of_kind(Kind.CALL, Kind.METHOD) if downloads(event)]
-    for event in found:
+    for event in sorted(found, key=_is_by_a_base):
+        if _is_by_a_base(event) and context.takes_turns(event):
+            continue  # whoever makes it has rank 0 first
         module, place = turns.place(context, event)
         if not context.editable(module, place, "files are downloaded"):
             continue
@@ -154,6 +156,8 @@ _FILE = re.compile(r"^[./~]|/$|\\")
 
 def downloads(event: Event) -> bool:
     """Whether a call of a library may fetch files."""
+    if _is_by_a_base(event):
+        return _lets_a_base_download(event)
     if event.kind is Kind.METHOD:
         return says_so(event.name) and _is_of_all_ranks(event)
     if event.name.startswith(("builtins.", "argparse.")):
@@ -244,6 +248,21 @@ def _makes_what_downloads(event: Event) -> bool:
         own = [one.of for one in made if one.of is not None]
         return bool(event.arguments.all()) and any(cls.member(name) is not None for cls in own for name in PREPARING)
     return given is not None and given.constant() is not False and any(not _is_plain(name) for name in bases)
+
+
+def _is_by_a_base(event: Event) -> bool:
+    """`super().__init__(root)`"""
+    return event.kind is Kind.METHOD and event.name == "__init__"
+
+
+def _lets_a_base_download(event: Event) -> bool:
+    """`super().__init__(root, download=True)`, of a data set of a library, whoever has asked for it."""
+    made = [obj.of for obj in map(core, event.receiver.objs) if isinstance(obj, Instance) and obj.of is not None]
+    bases = [name for one in made for name in one.libraries if not _is_plain(name)]
+    place = datasets.DOWNLOAD if any(name.startswith(datasets.OF_PICTURES) for name in bases) else None
+    value = event.arguments.get("download", place) if bases else None
+    said = value is not None and ("download" in event.arguments.keywords or value.constant() is True)
+    return said and value is not None and value.constant() is not False
 
 
 def _is_plain(name: str) -> bool:
