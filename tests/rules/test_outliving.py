@@ -231,4 +231,35 @@ def test_what_is_drawn_once_for_a_whole_batch_is_not_drawn_by_each_rank(draw: st
     conversion = conversion_of(before, options=Options())
     assert conversion.strategy is Strategy.SHARED
     told = [one.message for one in conversion.of(Level.ADVICE) if one.code == "SHARE01"]
-    assert any("draws for the whole batch at once, where ranks draw apart" in one for one in told)
+    assert any("is not seen to draw for the samples of a batch: what is drawn once" in one for one in told)
+
+
+NOISY = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        {line}
+        return nn.functional.linear(x * keep, self.out.weight + shift, self.out.bias)
+
+
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "strategy"),
+    [
+        ("keep, shift = 1, torch.randn_like(self.out.weight)", Strategy.SHARED),
+        ("keep, shift = 1, torch.randn(1, 4)", Strategy.SHARED),
+        ("keep, shift = torch.rand(x.shape[1]) < 0.5, 0", Strategy.SHARED),
+        ("keep, shift = torch.rand(x.shape[0], 1) < 0.5, 0", Strategy.SHARDED),
+        ("keep, shift = x.new_empty((len(x),) + (1,) * (x.dim() - 1)).bernoulli_(0.5), 0", Strategy.SHARDED),
+        ("keep, shift = nn.functional.dropout(torch.ones_like(x), 0.5, self.training), 0", Strategy.SHARDED),
+    ],
+)
+def test_noise_of_weights_is_one_draw_for_a_batch_and_that_of_samples_is_not(line: str, strategy: Strategy) -> None:
+    before = script(model=NOISY.format(line=line))
+    assert conversion_of(before, options=Options()).strategy is strategy

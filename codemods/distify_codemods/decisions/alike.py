@@ -50,12 +50,13 @@ def links(decisions: Decisions) -> Iterator[Link]:
             continue
         inside = _is_apart(facts, event)
         if not _is_for_a_share(facts, event):
-            if not inside and not decisions.slicings and not _is_told(decisions, event):
+            apart = event.node in drawn if inside else not decisions.slicings
+            if apart and not _is_told(decisions, event):
                 yield Link(
                     event.module, event.node,
-                    f"`{brief(event.node)}` draws for the whole batch at once, where ranks draw apart: each would draw "
-                    "numbers of its own",
-                    "one number, or `torch.randn(5, 3)` of sizes that no batch has, would be rank 0's for all",
+                    f"`{brief(event.node)}` is not seen to draw for the samples of a batch: what is drawn once for all "
+                    "of them, each rank would draw by itself",
+                    "" if inside else "one number, or `torch.randn(5, 3)` of no batch's size, is rank 0's for all",
                 )  # fmt: skip
             continue
         if has_a_stream_of_its_own(event):
