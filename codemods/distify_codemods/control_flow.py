@@ -9,12 +9,12 @@ from typing import Any
 import libcst as cst
 
 from distify_codemods import tree
+from distify_codemods.libraries import python
 from distify_codemods.records import dataclass
 
 Scope = cst.FunctionDef | cst.Lambda | cst.ClassDef | cst.Module
 SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.Module)
 EVERY = "*"  # the name of what `locals()` reads
-_READ_ALL = frozenset({"locals", "globals", "vars", "eval", "exec"})
 
 
 @dataclass(eq=False)
@@ -118,7 +118,7 @@ class Graph:
     def _call(self, node: cst.Call) -> None:
         self._parts(node)
         name = node.func.value if isinstance(node.func, cst.Name) else ""
-        if name in _READ_ALL and not (name == "vars" and node.args):
+        if name in python.BY_TEXT and not (name == "vars" and node.args):
             self._add(node.func, EVERY)
 
     def _named(self, node: cst.NamedExpr) -> None:

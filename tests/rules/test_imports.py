@@ -131,6 +131,31 @@ def test_relative_imports_within_a_package() -> None:
     assert "if rt.is_main_process():" in new["pkg/base/base_trainer_dist.py"]
 
 
+STARRED = {
+    "pkg/__init__.py": "from .loop import *\n",
+    "pkg/loop.py": f"{IMPORTS}\n\ndef size(data):\n    print(data)\n    return len(data)\n\n\n{TRAIN}",
+    "made.py": f"{IMPORTS}from pkg import *\n\n\ndef made(name):\n    print(torch)\n    return {{called}}\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("called", "listed", "added"),
+    [
+        ("eval(name)", "", "size, train"),
+        ("globals()[name]", "", "size, train"),
+        ("eval(name)", "__all__ = ['train']\n", "train"),
+        ("train", "", "train"),
+    ],
+)
+def test_what_is_taken_out_of_what_a_star_brings(called: str, listed: str, added: str) -> None:
+    """Also by a text; and of a file's twin nothing that it imports only itself."""
+    files = STARRED | {"made.py": STARRED["made.py"].format(called=called)}
+    files["pkg/loop.py"] = files["pkg/loop.py"].replace(IMPORTS, IMPORTS + listed)
+    before = script(imports=f"{IMPORTS}from made import made\n", loop="made('train')(model, optimizer, loader)\n")
+    new = together(before, files)
+    assert f"from pkg import *\nfrom pkg.loop_dist import {added}\n" in new["made_dist.py"]
+
+
 def test_code_of_a_package_itself() -> None:
     files = {"pkg/__init__.py": f"{IMPORTS}from .nets import Net\n\n\n{TRAIN}", "pkg/nets.py": f"{IMPORTS}\n\n{NET}"}
     before = script(imports=f"{IMPORTS}from pkg import Net, train\n", loop="train(model, optimizer, loader)\n")

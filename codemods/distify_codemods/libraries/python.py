@@ -159,6 +159,8 @@ ITSELF = frozenset({"sys.modules", "__main__"})
 ADDING = frozenset("append extend add insert appendleft extendleft".split())
 #: Those that give what a dictionary has under a key.
 LOOKING_UP = frozenset({"get", "setdefault"})
+#: What takes names of a file out of texts.
+BY_TEXT = frozenset({"eval", "exec", "globals", "locals", "vars"})
 #: What is filled as a list is.
 LIKE_LISTS = ("collections.", "array.", "builtins.bytearray")
 #: What others take out of again, often in a thread of their own.

@@ -126,9 +126,7 @@ class Graph:
 
     def _bound_by_import(self, one: Import) -> Iterator[tuple[str, list[Origin]]]:
         if one.alias is None:
-            for name, origins in (self.exports(one.source) if one.source else {}).items():
-                if not name.startswith("_"):
-                    yield name, origins
+            yield from self.star(one)
         elif isinstance(one.node, cst.ImportFrom):
             yield one.bound, self.origin(one) or [(one.module, one.bound)]
         elif one.source is not None and (one.alias.asname is not None or "." not in one.dotted):
@@ -136,6 +134,34 @@ class Graph:
         else:
             first = self.program.local_module(one.module, one.bound, 0)
             yield one.bound, [(first, "")] if first else [(one.module, one.bound)]
+
+    def star(self, one: Import) -> Iterator[tuple[str, list[Origin]]]:
+        """What `from source import *` brings along."""
+        told = self._told_to_export(one.source) if one.source else None
+        for name, origins in (self.exports(one.source) if one.source else {}).items():
+            if name in told if told is not None else not name.startswith("_"):
+                yield name, origins
+
+    def _told_to_export(self, module: Module) -> set[str] | None:
+        """The names of its `__all__`; None where it has none, or one that is not written down in one piece."""
+        found: list[cst.BaseExpression] = []
+        for node in module.nodes:
+            if isinstance(node, cst.Name) and node.value == "__all__":
+                target = module.parents[node]
+                given = module.parents[target] if isinstance(target, cst.AssignTarget) else None
+                if not isinstance(given, cst.Assign):
+                    return None  # `__all__ += net.__all__`
+                found.append(given.value)
+        listed = found[0] if len(found) == 1 else None
+        if not isinstance(listed, (cst.List, cst.Tuple)):
+            return None
+        texts = [tree.string(one.value) for one in listed.elements]
+        return {one for one in texts if one is not None} if None not in texts else None
+
+    def is_from_elsewhere(self, origin: Origin) -> bool:
+        """Whether a file has a name from what is no file of the program: its twin has the same."""
+        module, name = origin
+        return any(one.bound == name and one.source is None for one in self.imports(module))
 
     def packages(self, one: Import) -> list[Module]:
         """The packages whose `__init__` runs before the source does."""

@@ -9,6 +9,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Ref
 from distify_codemods.interpreter import Run
+from distify_codemods.libraries import python
 from distify_codemods.objects import Local
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
@@ -136,9 +137,11 @@ class Pointer:
             pointing.statements[node] = [with_source(node, self._twin_name(one.source_name, one.source), None, node)]
             return
         used = {name.value for name in self.graph.names(one.module)}
+        by_text = not used.isdisjoint(python.BY_TEXT)
         groups: dict[str, list[cst.ImportAlias]] = {}
-        for name, origins in self.graph.exports(one.source).items():
-            if name not in used or not any(origin[0] in self.twins for origin in origins):
+        for name, origins in self.graph.star(one):
+            concerned = any(each[0] in self.twins and not self.graph.is_from_elsewhere(each) for each in origins)
+            if not (by_text or name in used) or not concerned:
                 continue
             target, inner = origins[0]
             source = self._spelling(one, target) if len(set(origins)) == 1 and inner else None
