@@ -104,6 +104,7 @@ class _Line:
         self.means: list[cst.BaseExpression] = []
         self.counts: list[cst.BaseExpression] = []
         self.others: list[cst.BaseExpression] = []
+        self._seen: set[tuple[cst.CSTNode, int, bool]] = set()  # one record may be reached in very many ways
 
     def figures(self) -> Iterator[Averaging]:
         self.look_at(self.node)
@@ -122,8 +123,9 @@ class _Line:
     def look_at(self, node: cst.CSTNode, made: int = 0, means: bool = False) -> None:
         """The means, the counts and what else of one rank's samples is printed. `made`: through how many displays.
         `means`: counts are put together elsewhere."""
-        if node in self.done:
+        if node in self.done or (node, made, means) in self._seen:
             return  # whatever it is made of
+        self._seen.add((node, made, means))
         if isinstance(node, cst.FormattedStringExpression) and node.equal and self._differs(node.expression):
             self.others.append(node.expression)  # `{loss=}`: put together, it would have another name
         elif not isinstance(node, cst.BaseExpression) or node is self.node or not self._differs(node):
