@@ -381,3 +381,27 @@ def test_what_partial_makes_of_print_is_rank_0s(name: str) -> None:
     assert guarded is (name == "print")
     assert ("import rank_zero_print as print" in after) is not guarded
     assert findings("OUT01", before, Level.ADVICE) == []
+
+
+NUMBERS = """\
+import torch
+from torch.utils.data import Dataset
+
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, number):
+        {line}
+        return torch.full((4,), float(number)), torch.zeros(1)
+"""
+
+
+@pytest.mark.parametrize("line", ["print(number)", "pass"])
+def test_what_a_data_set_prints_for_each_sample_rank_0_prints(line: str) -> None:
+    before = script(imports=f"{IMPORTS}from numbers_of import Numbers\n", data="data = Numbers()\n")
+    conversion = conversion_of(before, files={"numbers_of.py": NUMBERS.format(line=line)}, options=Options())
+    shadowed = b"from distify_runtime import rank_zero_print as print\n"
+    twins = [file for file in conversion.files if file.path == "numbers_of.py"]
+    assert [shadowed in file.after for file in twins] == [True] * (line != "pass")

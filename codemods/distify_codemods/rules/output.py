@@ -25,6 +25,7 @@ from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import Example, LeftAlone
 from distify_codemods.rules.once import once
 from distify_codemods.scale import Scale
+from distify_codemods.unfollowed import unfollowed
 
 CODE = "OUT01"
 
@@ -43,10 +44,14 @@ def run(context: Context) -> None:
             by_module.setdefault(event.module, []).append(event)
     for module, events in by_module.items():
         _shadow(context, module, events)
+    unseen = _by_libraries(context)
+    for module, call in unseen.items():
+        if module not in by_module:
+            _shadow_unseen(context, module, call)
     for event in streams:
         if event.module is context.entry or event in left:
             _guard(context, event)
-    if not prints and not by_module and not streams:
+    if not prints and not by_module and not streams and not unseen:
         context.not_needed_if_known("the script prints nothing")
     _training_figures(context)
 
@@ -79,6 +84,20 @@ def _shadow(context: Context, module: Module, events: list[Event]) -> None:
     loud = first if first is not None and _comes_before_an_import(module, first) and not early else None
     prints = [event for event in events if event.kind is Kind.PRINT and module.statement(event.node) is not loud]
     context.applied("rank 0 prints", module, prints[0].node if prints else module.tree)
+
+
+def _by_libraries(context: Context) -> dict[Module, cst.Call]:
+    """The files that print where a library calls them, such as for each sample, with a call that does."""
+    return {one.module: one.node for one in unfollowed(context.facts) if one.name == python.PRINT}
+
+
+def _shadow_unseen(context: Context, module: Module, call: cst.Call) -> None:
+    frame = context.facts.run.frames.get(module)
+    if (frame is not None and "print" in frame.env) or not context.editable(module, call, "text is printed"):
+        return
+    context.shadow_print(module, None)
+    context.plan(module).noted(CODE, module, "rank 0 prints, the others keep quiet")
+    context.applied("rank 0 prints", module, call)
 
 
 def _first_to_print(module: Module, events: list[Event]) -> tree.Statement | None:
