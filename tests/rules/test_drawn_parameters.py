@@ -80,8 +80,7 @@ def test_a_parameter_is_no_draw(parameter: str) -> None:
 
 @pytest.mark.parametrize("token", ["torch.rand(1)", "nn.Parameter(torch.rand(1))"])
 def test_what_a_forward_pass_draws_is(token: str) -> None:
-    (why,) = reasons(DRAWN, token)
-    assert "decides by chance what the model computes" in why
+    assert any("decides by chance what the model computes" in why for why in reasons(DRAWN, token))
 
 
 def test_a_mean_of_random_figures_draws_nothing() -> None:
