@@ -255,6 +255,8 @@ model = Net()
         ("keep, shift = 1, torch.randn_like(self.out.weight)", Strategy.SHARED),
         ("keep, shift = 1, torch.randn(1, 4)", Strategy.SHARED),
         ("keep, shift = torch.rand(x.shape[1]) < 0.5, 0", Strategy.SHARED),
+        ("keep, shift = 1, nn.functional.dropout(self.out.weight, 0.5, self.training)", Strategy.SHARED),
+        ("keep, shift = 1, nn.Dropout(0.5)(self.out.weight)", Strategy.SHARED),
         ("keep, shift = torch.rand(x.shape[0], 1) < 0.5, 0", Strategy.SHARDED),
         ("keep, shift = x.new_empty((len(x),) + (1,) * (x.dim() - 1)).bernoulli_(0.5), 0", Strategy.SHARDED),
         ("keep, shift = nn.functional.dropout(torch.ones_like(x), 0.5, self.training), 0", Strategy.SHARDED),
@@ -262,4 +264,24 @@ model = Net()
 )
 def test_noise_of_weights_is_one_draw_for_a_batch_and_that_of_samples_is_not(line: str, strategy: Strategy) -> None:
     before = script(model=NOISY.format(line=line))
+    assert conversion_of(before, options=Options()).strategy is strategy
+
+
+PARAMETRIZED = """\
+class Shape(nn.Module):
+    def forward(self, w):
+        return {given}
+
+
+model = nn.Linear(4, 1)
+nn.utils.parametrize.register_parametrization(model, "weight", Shape())
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "strategy"), [("w + torch.randn_like(w)", Strategy.SHARED), ("w * 2", Strategy.SHARDED)]
+)
+def test_noise_that_a_parametrization_draws(given: str, strategy: Strategy) -> None:
+    imports = f"{MORE}from torch.nn.utils import parametrize\n"
+    before = script(imports=imports, model=PARAMETRIZED.format(given=given))
     assert conversion_of(before, options=Options()).strategy is strategy

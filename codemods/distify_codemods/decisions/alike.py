@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods.allocation import Obj, Turn
-from distify_codemods.decisions import meetings, streams
+from distify_codemods.decisions import meetings, row_counts, streams
 from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.between import has_a_stream_of_its_own
 from distify_codemods.decisions.marks import marks, with_evidence
@@ -27,6 +27,7 @@ from distify_codemods.naming import brief
 from distify_codemods.objects import External
 from distify_codemods.origins import Cut, Draw
 from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import Value
 
 _DEEPEST = 6  # blocks of blocks
@@ -35,6 +36,7 @@ _DEEPEST = 6  # blocks of blocks
 def links(decisions: Decisions) -> Iterator[Link]:
     facts = with_evidence(decisions.facts)
     drawn = {mark.site for mark in marks(facts, Draw)}
+    yield from _in_parametrizations(facts)
     for event in facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
         draws = event.node in drawn or _drops(event)
         if draws and facts.in_training(event) and _is_for_what_is_gathered(event) and not _is_apart(facts, event):
@@ -50,8 +52,8 @@ def links(decisions: Decisions) -> Iterator[Link]:
             continue
         inside = _is_apart(facts, event)
         if not _is_for_a_share(facts, event):
-            apart = event.node in drawn if inside else not decisions.slicings
-            if apart and not _is_told(decisions, event):
+            rows = inside and (row_counts.has_a_row_for_each_given(facts, event) or _is_of_what_is_given(facts, event))
+            if (inside or not decisions.slicings) and not rows and not _is_told(decisions, event):
                 yield Link(
                     event.module, event.node,
                     f"`{brief(event.node)}` is not seen to draw for the samples of a batch: what is drawn once for all "
@@ -74,6 +76,19 @@ def links(decisions: Decisions) -> Iterator[Link]:
                 "what is drawn before the batch is cut, or in the model's forward, is dealt out with the samples, or "
                 "is each rank's own",
             )  # fmt: skip
+
+
+def _in_parametrizations(facts: Facts) -> Iterator[Link]:
+    """What draws for weights where torch calls it, in each forward pass."""
+    for call in unfollowed(facts):
+        draws = drawing.draws_numbers(call.name) or call.name.removeprefix(".") in drawing.METHODS
+        if draws and call.by is not None and call.by.name == torch_nn.PARAMETRIZES:
+            yield Link(call.module, call.node, f"`{brief(call.node)}` draws for weights: each rank would by itself", "")
+
+
+def _is_of_what_is_given(facts: Facts, event: Event) -> bool:
+    """`self.drop(self.lin(x))`, of samples that are not seen for such."""
+    return _drops(event) and row_counts.is_made_of_what_is_given(facts, event)
 
 
 def _is_told(decisions: Decisions, event: Event) -> bool:

@@ -19,6 +19,8 @@ from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 
 _DEEPEST = 6
+#: Methods that are told sizes.
+_TOLD = frozenset("expand view reshape repeat new_empty new_zeros new_ones new_full new_tensor".split())
 #: What asks a tensor for its sizes.
 _FORMS = ("shape", "size")
 
@@ -26,6 +28,12 @@ _FORMS = ("shape", "size")
 def has_a_row_for_each_given(facts: Facts, event: Event) -> bool:
     """Of a call that draws."""
     return isinstance(event.node, cst.BaseExpression) and _Rows(facts, event.here.frame).are_of(event.node)
+
+
+def is_made_of_what_is_given(facts: Facts, event: Event) -> bool:
+    """Of a call in a model, whether what it is itself given is what the function was given, or was made of that."""
+    given = event.node.args if isinstance(event.node, cst.Call) else ()
+    return any(_Rows(facts, event.here.frame).is_given(one.value) for one in given[:1])
 
 
 @dataclass(frozen=True)
@@ -56,10 +64,13 @@ class _Rows:
             first = named if named is not None else next(iter(given[where.position :]), None)
             return first is not None and self._is_number(first, depth + 1)
         if name.endswith("_like"):
-            return bool(given) and self._is_given(given[0], depth + 1)
+            return bool(given) and self.is_given(given[0], depth + 1)
         if name:  # `torch.bernoulli(torch.full((n,), 0.1))`
             return bool(given) and self.are_of(given[0], depth + 1)
-        return isinstance(node.func, cst.Attribute) and self.are_of(node.func.value, depth + 1)
+        if not isinstance(node.func, cst.Attribute):
+            return False
+        told = [one.value for one in node.args if one.keyword is None][:1] if node.func.attr.value in _TOLD else []
+        return any(self._is_number(one, depth + 1) for one in told) or self.are_of(node.func.value, depth + 1)
 
     def _is_number(self, node: cst.BaseExpression, depth: int) -> bool:
         """Whether it is the number of rows of something given, or all of its sizes, or begins with that number."""
@@ -77,10 +88,10 @@ class _Rows:
         asked = node.func if isinstance(node, cst.Call) else node
         if isinstance(asked, cst.Attribute) and asked.attr.value in _FORMS:
             only = not isinstance(node, cst.Call) or not node.args or tree.code_of(node.args[0].value) == "0"
-            return only and self._is_given(asked.value, depth + 1)
+            return only and self.is_given(asked.value, depth + 1)
         if not isinstance(node, cst.Call) or not isinstance(asked, cst.Name) or asked.value != "len":
             return False
-        return len(node.args) == 1 and self._is_given(node.args[0].value, depth + 1)
+        return len(node.args) == 1 and self.is_given(node.args[0].value, depth + 1)
 
     def _is_given_as_number(self, name: cst.Name, depth: int) -> bool:
         """Whether whoever calls the function gives it such a number: `self.noise(x.shape[0])`."""
@@ -90,7 +101,7 @@ class _Rows:
         is_parameter = any(isinstance(one, cst.Param) for one in self.module.flow(name).reaching(name))
         return is_parameter and _Rows(self.facts, caller)._is_number(given, depth)
 
-    def _is_given(self, node: cst.BaseExpression, depth: int) -> bool:
+    def is_given(self, node: cst.BaseExpression, depth: int = 0) -> bool:
         """Whether a tensor is what the function was given, or was made of it."""
         if depth > _DEEPEST or any(isinstance(obj, Parameters) for obj in self.facts.value(node).objs):
             return False
@@ -98,7 +109,7 @@ class _Rows:
             bound = self.module.flow(name).reaching(name)
             if any(isinstance(one, cst.Param) for one in bound):
                 return True
-            if any(self._is_given(one, depth + 1) for one in self._assigned(name)):
+            if any(self.is_given(one, depth + 1) for one in self._assigned(name)):
                 return True
         return False
 
