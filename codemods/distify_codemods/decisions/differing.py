@@ -9,6 +9,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import CallChain, Obj
 from distify_codemods.answers import answered_once
+from distify_codemods.decisions.caught import may_be_caught
 from distify_codemods.decisions.handed_on import handed_on
 from distify_codemods.decisions.names import bound_by
 from distify_codemods.events import Event, Kind
@@ -144,7 +145,7 @@ def _consequence(facts: Facts, event: Event) -> bool:
     if event.kind is Kind.STORE:
         return _changes_training(facts, event)
     if event.kind is Kind.LEAVE:
-        return event.name != "raise" and _ends_training(facts, event)
+        return may_be_caught(facts, event) if event.name == "raise" else _ends_training(facts, event)
     return event.kind is Kind.LOOP and any(loop.event.node is event.node for loop in facts.loops)
 
 

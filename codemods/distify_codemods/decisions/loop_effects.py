@@ -8,6 +8,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions import made_anew
+from distify_codemods.decisions.caught import may_be_caught
 from distify_codemods.decisions.form_tests import is_of_form
 from distify_codemods.decisions.stand_ins import evaluated
 from distify_codemods.events import Event, Kind
@@ -16,7 +17,7 @@ from distify_codemods.inside import core
 from distify_codemods.libraries import torch_optim
 from distify_codemods.libraries.effects import IMPURE, PURE
 from distify_codemods.naming import brief
-from distify_codemods.objects import Bound, External, Function, Instance
+from distify_codemods.objects import Bound, Function, Instance
 
 
 def effects(facts: Facts, loop: BatchLoop) -> Iterator[Event]:
@@ -47,7 +48,7 @@ def _has_an_effect(facts: Facts, event: Event, loop: BatchLoop, models: set[Obj]
     if event.kind is Kind.TEST:
         return bool(loaders_of(event.value.sources))
     if event.kind is Kind.LEAVE:
-        if event.name == "raise" and not _may_be_caught(facts, event):
+        if event.name == "raise" and not may_be_caught(facts, event):
             return False  # it ends the run, on whichever rank
         return event.here.frame is loop.event.here.frame or event.name in ("exit", "raise")
     if event.kind is Kind.STORE:
@@ -71,22 +72,6 @@ def _is_gone_with_the_turn(facts: Facts, event: Event, loop: BatchLoop) -> bool:
     called = event.here.frame is not loop.event.here.frame
     made = made_anew.bindings(facts, module, holder)
     return bool(made) and (called or all(loop.node in module.enclosing(one) for one in made))
-
-
-def _may_be_caught(facts: Facts, event: Event) -> bool:
-    """By a handler, or by what stands behind a `with` and is not known to let errors through."""
-    return any(here.arm == "body" and _may_catch(facts, here.node) for here in event.here.up())
-
-
-def _may_catch(facts: Facts, node: cst.CSTNode) -> bool:
-    if isinstance(node, cst.With):
-        entered = [facts.value(item.item).objs for item in node.items]
-        return not all(objs and all(map(_lets_errors_through, objs)) for objs in entered)
-    return isinstance(node, (cst.Try, cst.TryStar)) and bool(node.handlers)
-
-
-def _lets_errors_through(obj: Obj) -> bool:
-    return isinstance(obj, External) and obj.name.startswith(PURE)
 
 
 def told(effect: Event, loop: BatchLoop) -> str:

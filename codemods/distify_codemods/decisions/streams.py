@@ -15,6 +15,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import CallChain, Turn
 from distify_codemods.decisions import put_together
 from distify_codemods.decisions.base import Decisions, chain
+from distify_codemods.decisions.caught import may_be_caught
 from distify_codemods.decisions.past_the_wrap import is_module
 from distify_codemods.decisions.several import around, loops_around
 from distify_codemods.events import Event, Kind
@@ -183,6 +184,13 @@ def end(facts: Facts, one: Stretch) -> tuple[cst.CSTNode, Module] | None:
             return (node, frame.module) if isinstance(node, (cst.SimpleStatementLine, cst.For, cst.While)) else None
         place = max((number for number in range(place) if statements[number][0] is not frame), default=-1)
     return None
+
+
+def is_left_by_an_error(facts: Facts, one: Stretch) -> bool:
+    """Whether an error that the script raises in it is caught outside of it: nothing behind the loop is come to."""
+    inside = frozenset(tree.walk(one.node))
+    raised = (event for event in facts.of_kind(Kind.LEAVE) if event.name == "raise" and one.holds(event))
+    return any(may_be_caught(facts, event, inside) for event in raised)
 
 
 def _leaves(facts: Facts, frame: Frame, node: cst.CSTNode) -> bool:

@@ -165,13 +165,13 @@ def _apart(context: Context, one: Stretch) -> None:
 def _ends(context: Context, ended: list[Stretch]) -> Iterator[tuple[cst.CSTNode, Module]]:
     """The statements after which all draw alike again."""
     for one in ended:
-        place = streams.end(context.facts, one)
+        place = streams.end(context.facts, one) if not streams.is_left_by_an_error(context.facts, one) else None
         if place is not None:
             yield place
         else:
             context.needs_you(
                 "there is no place after this loop that every rank comes to, from where all must draw alike again",
-                one.module, one.node, "leave the loop by `break`, and return after it",
+                one.module, one.node, "leave the loop by `break`, and return, or raise an error, after it",
             )  # fmt: skip
 
 
