@@ -24,6 +24,8 @@ RELATED = [
     "x[:, 0] = x[:, 0].flip(0)",
     "x[:, 0] = x[:, 0].sort()[0]",
     "x[:, 0], _ = x[:, 0].cummax(0)",
+    "x[:, 0] = x[torch.arange(len(x)).flip(0), 0]",
+    "x[:, 0] = x.std()",
     "parts = {'x': x}\nparts['x'].sub_(x.mean(0))\nx = parts['x']",
     "z = torch.zeros_like(x)\nz[:, 1] = x[:, 1].roll(1, 0)\nx = x + z",
 ]
@@ -31,6 +33,8 @@ OF_EACH = [
     "x.mul_(2)",
     "x.sub_(x.mean(1, keepdim=True))",
     "x[:, 0] = x[:, 1].abs()",
+    "x[:, 0] = x[torch.randperm(len(x)), 0]",
+    "x[:, 0] = x.mean(1)",
     "x[x > 0] = 0",
     "x[y[:, 0] > 0] = 0",
     "x[:, :] = x / x.norm(dim=1, keepdim=True)",

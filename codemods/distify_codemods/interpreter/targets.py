@@ -43,7 +43,7 @@ from distify_codemods.objects import (
 )
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import IGNORED, Counter, Shape, Zero
-from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.scale import FIGURES, PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, gpu_texts, join
 
 if TYPE_CHECKING:
@@ -116,10 +116,11 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
     )  # fmt: skip
     pairing.written(machine, target, receiver, keys, value)
     single_rows.written(machine, target, receiver, keys[0], value)
-    if any(one.scale is Scale.COUPLED for one in (value, *keys)) and not any(
+    related = any(one.scale is Scale.COUPLED for one in (value, *keys)) and not any(
         isinstance(one, Counter) for one in keys[0].objs
-    ):
-        holding.relate(machine, target.value, receiver, value)  # where a loop goes through samples, each has its own
+    )  # where a loop goes through samples, each has its own
+    if related or (value.scale in FIGURES and _is_of_all_rows(target)):
+        holding.relate(machine, target.value, receiver, value)
     for one in receiver.objs:
         modules.put(machine, one, value)
         special.called(machine, one, "__setitem__", [key, value], target)
@@ -140,6 +141,12 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
             holding.append(machine, obj, ways.chosen(holding.any_item(value) if one_by_one else value, key))
     if machine.tracing and not receiver.objs and isinstance(target.value, cst.Name):
         machine.bind(target.value.value, graph.stored(receiver, value))
+
+
+def _is_of_all_rows(target: cst.Subscript) -> bool:
+    """`x[:, 2:4] = ...`"""
+    first = target.slice[0].slice
+    return isinstance(first, cst.Slice) and first.lower is None and first.upper is None
 
 
 def _is_added_to(machine: Machine, target: cst.Subscript, keys: list[Value]) -> bool:
