@@ -56,3 +56,19 @@ def test_another_trial_behind_an_error_is_drawn_alike() -> None:
     caught = f"try:\n{indented(RAISING)}except ValueError:\n    print('over')\n"
     assert conversion_of(in_trials(caught), options=Options()).strategy is Strategy.SHARED
     assert conversion_of(in_trials(LOOP), options=Options()).strategy is Strategy.SHARDED
+
+
+@pytest.mark.parametrize(
+    ("given", "strategy"),
+    [
+        ("f'loss {loss.item():.3f}'", Strategy.SHARED),
+        ("loss.item()", Strategy.SHARED),
+        ("f'epoch {epoch}'", Strategy.SHARDED),
+    ],
+)
+def test_a_figure_that_an_error_hands_on_is_one_ranks(given: str, strategy: Strategy) -> None:
+    raising = RAISING.replace("'diverged'", given)
+    caught = f"try:\n{indented(raising)}except ValueError as error:\n    print(error)\n"
+    assert conversion_of(script(loop=caught), options=Options()).strategy is strategy
+    ends = conversion_of(script(loop=raising), options=Options())
+    assert ends.strategy is Strategy.SHARDED

@@ -12,6 +12,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref, Turn
 from distify_codemods.batches import BatchLoop
 from distify_codemods.decisions.base import Averaging, Decisions, Link, Sharding
+from distify_codemods.decisions.caught import may_be_caught
 from distify_codemods.decisions.figures import CODE
 from distify_codemods.decisions.log_records import shown_lines
 from distify_codemods.decisions.names import read_after
@@ -54,7 +55,7 @@ class OwnFigures:
     def of_last_batch(self) -> tuple[Module, cst.CSTNode] | None:
         """The first place where a figure is put that stands for the last batch alone, once the loop has ended."""
         for sink in sinks(self.facts):
-            last = sink.kind is Sinks.STORED and sink.fresh and self._is_figure(sink.value)
+            last = sink.kind is Sinks.STORED and sink.fresh and self.is_figure(sink.value)
             if last and places_of(self.facts).of(sink.module, sink.node) not in (Place.MODEL, Place.ELSEWHERE):
                 return sink.module, sink.node
         set_by_name = (event for event in self.facts.calls(python.SETS_ATTRIBUTE) if self._takes_own(event))
@@ -65,7 +66,7 @@ class OwnFigures:
         """`last = loss.item()`, which something after the loop reads."""
         for loop in self.facts.training_loops:
             for node in tree.walk(loop.node.body):
-                if isinstance(node, cst.Assign) and self._is_figure(node.value):
+                if isinstance(node, cst.Assign) and self.is_figure(node.value):
                     names = {name for target in node.targets for name in tree.target_names(target.target)}
                     if read_after(loop, names):
                         yield loop.module, node
@@ -150,7 +151,7 @@ class OwnFigures:
         shown = (event for event in self.facts.of_kind(Kind.METHOD) if event.name in _OF_BARS)
         return next((event for event in shown if event.receiver.objs & bars and self._takes_own(event)), None)
 
-    def _is_figure(self, node: cst.BaseExpression) -> bool:
+    def is_figure(self, node: cst.BaseExpression) -> bool:
         value = self.facts.value(node)
         return value.scale not in _NO_FIGURES and self.is_own(value)
 
@@ -181,6 +182,7 @@ def links(decisions: Decisions) -> Iterator[Link]:
             f"`{brief(node)}` keeps or shows what is made of a batch, which would be that of rank 0's samples",
             "means, and what names of the training loop add up, can be put together over the ranks",
         )  # fmt: skip
+    yield from _raised(decisions)
     lines = [] if kept else shown_lines(decisions.facts)  # what is kept may be what is shown
     for event, figures in alone(decisions, lines).items():
         if places_of(decisions.facts).of(event.module, event.node) is Place.MODEL:
@@ -190,6 +192,22 @@ def links(decisions: Decisions) -> Iterator[Link]:
             f"`{brief(figures[0])}` is shown, and would be that of rank 0's samples",
             "means, and what names of the training loop add up, can be put together over the ranks",
         )  # fmt: skip
+
+
+def _raised(decisions: Decisions) -> Iterator[Link]:
+    """`raise Diverged(f"loss {loss.item()}")`, where whoever catches that has the figure."""
+    facts, own, averaged = decisions.facts, of(decisions), decisions.facts.run.trial.averaged
+    for event in facts.of_kind(Kind.LEAVE):
+        node = event.node
+        if not isinstance(node, cst.Raise) or not facts.in_training(event) or not may_be_caught(facts, event):
+            continue
+        parts = [one for one in tree.walk(node) if isinstance(one, cst.BaseExpression) and own.is_figure(one)]
+        if any(not averaged & {one, *event.module.enclosing(one)} for one in parts):
+            yield Link(
+                event.module, node,
+                f"`{brief(node)}` hands on a figure of rank 0's samples to where it is caught",
+                "means that are given to a name before could be put together over the ranks",
+            )  # fmt: skip
 
 
 def _statement(module: Module, node: cst.CSTNode) -> cst.CSTNode:
