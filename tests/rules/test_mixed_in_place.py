@@ -26,6 +26,8 @@ RELATED = [
     "x[:, 0], _ = x[:, 0].cummax(0)",
     "x[:, 0] = x[torch.arange(len(x)).flip(0), 0]",
     "x[:, 0] = x.std()",
+    "x[:, 0].copy_(x[torch.arange(len(x)).flip(0), 0])",
+    "m = x.mean(0)\nx[:, 1:] = m[1:]",
     "parts = {'x': x}\nparts['x'].sub_(x.mean(0))\nx = parts['x']",
     "z = torch.zeros_like(x)\nz[:, 1] = x[:, 1].roll(1, 0)\nx = x + z",
 ]

@@ -67,7 +67,7 @@ from distify_codemods.objects import (
 )
 from distify_codemods.ordered import EMPTY
 from distify_codemods.origins import CHANCE
-from distify_codemods.scale import Scale
+from distify_codemods.scale import FIGURES, Scale
 from distify_codemods.values import NOTHING, Value, join, text_of
 
 if TYPE_CHECKING:
@@ -169,7 +169,14 @@ def _change(machine: Machine, name: str, receiver: Value, value: Value, argument
         holding.fill(machine, node.func, value)
     moved = any(one.scale in (Scale.SLOPES, Scale.COUPLED) for one in arguments.all())  # it moves along its gradient
     if name == "copy_" and arguments.positional:
-        holding.fill(machine, node.func, arguments.positional[0].in_one_row(receiver.one_row))
+        copied = arguments.positional[0]
+        holding.fill(machine, node.func, copied.in_one_row(receiver.one_row))
+        if (
+            isinstance(node.func, cst.Attribute)
+            and isinstance(node.func.value, cst.Subscript)
+            and copied.scale in FIGURES
+        ):
+            holding.relate(machine, node.func.value, receiver, copied)  # what else it has is of each sample
     elif isinstance(node.func, cst.Attribute) and (
         value.scale is Scale.COUPLED or (moved and name in ("add_", "sub_", "mul_"))
     ):
