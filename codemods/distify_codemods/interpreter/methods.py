@@ -171,12 +171,9 @@ def _change(machine: Machine, name: str, receiver: Value, value: Value, argument
     if name == "copy_" and arguments.positional:
         copied = arguments.positional[0]
         holding.fill(machine, node.func, copied.in_one_row(receiver.one_row))
-        if (
-            isinstance(node.func, cst.Attribute)
-            and isinstance(node.func.value, cst.Subscript)
-            and copied.scale in FIGURES
-        ):
-            holding.relate(machine, node.func.value, receiver, copied)  # what else it has is of each sample
+        part = node.func.value if isinstance(node.func, cst.Attribute) else None
+        if isinstance(part, cst.Subscript) and copied.scale in FIGURES:
+            holding.relate(machine, part.value, receiver, copied)  # what else it has is of each sample
     elif isinstance(node.func, cst.Attribute) and (
         value.scale is Scale.COUPLED or (moved and name in ("add_", "sub_", "mul_"))
     ):
