@@ -225,7 +225,8 @@ RULE = Rule(
     "they build different splits.",
     safety="The group starts all ranks with rank 0's random numbers. Right before training the ranks go apart, and "
     "after it, where another fold or a draw follows, together again. A seed that the script sets in training is "
-    "followed by another parting, and samples that are chosen there are chosen by rank 0. Where each turn of training "
+    "followed by another parting, and samples that are chosen there, or numbers that are drawn once for a whole batch, "
+    "are rank 0's. What is not seen to be drawn for samples has forward passes shared. Where each turn of training "
     "makes a model or its data anew, all have to draw alike: forward passes are shared instead. What threads or "
     "processes of the script do side by side is taken in the order it was started in, not in that it ends in.",
     run=run,
