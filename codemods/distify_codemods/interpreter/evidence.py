@@ -39,6 +39,8 @@ def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
 def _operands(node: cst.CSTNode) -> list[cst.BaseExpression]:
     if isinstance(node, cst.BinaryOperation):
         return [node.left, node.right]
+    if isinstance(node, cst.AugAssign):
+        return [node.target, node.value]
     if isinstance(node, cst.Call):
         owner = [node.func.value] if isinstance(node.func, cst.Attribute) else []
         return [*owner, *(argument.value for argument in node.args)]

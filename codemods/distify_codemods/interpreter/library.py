@@ -65,7 +65,7 @@ from distify_codemods.libraries.commands import CALLERS
 from distify_codemods.objects import Arguments, External, Partial, Passing, Sequence, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE
-from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.scale import FIGURES, PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, join, sources_of
 
 if TYPE_CHECKING:
@@ -130,6 +130,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         given = join(*(one for value in arguments.all() for one in values_in(value)))
         adds = name in in_place.ADDS
         state.written(machine, place, node, given, torch_data.LOADERS, adds=adds, anywhere=adds)
+        if value.scale in FIGURES:  # `torch.sub(x, x.mean(0), out=x)`
+            holding.relate(machine, place, machine.values.get(place, NOTHING), value)
     return value
 
 

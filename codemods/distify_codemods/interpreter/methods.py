@@ -84,6 +84,10 @@ _OF_A_BATCH = frozenset({Scale.SUM, Scale.COUNT, Scale.INVERSE, Scale.MEAN, Scal
 #: Methods that only modules have: who is asked for them is one.
 _OF_MODULES = frozenset("parameters named_parameters state_dict load_state_dict train eval modules children".split())
 _PARAMETERS = ("parameters", "named_parameters")
+#: Methods of tensors that put what they are given into some of its entries, or all.
+_PUTTING = frozenset(
+    "copy_ fill_ index_copy_ index_fill_ index_put_ masked_fill_ masked_scatter_ put_ scatter_ index_add_".split()
+)
 #: Methods of tensors that rules look at: device spellings, the backward pass, and what shapes a tensor by a number.
 _RECORDED = frozenset(
     """backward cuda to step view reshape expand repeat new new_zeros new_ones new_full new_empty new_tensor mkdir
@@ -168,20 +172,27 @@ def _change(machine: Machine, name: str, receiver: Value, value: Value, argument
     if name in in_place.RESIZING and value.scale is not Scale.CONST:
         holding.fill(machine, node.func, value)
     moved = any(one.scale in (Scale.SLOPES, Scale.COUPLED) for one in arguments.all())  # it moves along its gradient
+    place = node.func.value if isinstance(node.func, cst.Attribute) else None
     if name == "copy_" and arguments.positional:
-        copied = arguments.positional[0]
-        holding.fill(machine, node.func, copied.in_one_row(receiver.one_row))
-        part = node.func.value if isinstance(node.func, cst.Attribute) else None
-        if isinstance(part, cst.Subscript) and copied.scale in FIGURES:
-            holding.relate(machine, part.value, receiver, copied)  # what else it has is of each sample
-    elif isinstance(node.func, cst.Attribute) and (
-        value.scale is Scale.COUPLED or (moved and name in ("add_", "sub_", "mul_"))
-    ):
-        holding.relate(machine, node.func.value, receiver, value)
+        holding.fill(machine, node.func, arguments.positional[0].in_one_row(receiver.one_row))
+    elif place is not None and (value.scale is Scale.COUPLED or (moved and name in ("add_", "sub_", "mul_"))):
+        holding.relate(machine, place, receiver, value)
+    if place is not None and _puts_of_all(name, arguments):
+        whole = place.value if isinstance(place, cst.Subscript) else place
+        holding.relate(machine, whole, receiver, join(*arguments.all()))  # what else it has is of each sample
+        if isinstance(place, cst.Name):
+            now = Value(scale=Scale.COUPLED, sources=receiver.sources | arguments.sources)
+            state.added(machine, place, now, now, torch_data.LOADERS)
     if isinstance(node.func, cst.Attribute):
         single_rows.changed(machine, node.func.value, receiver, join(*arguments.all()))
     if receiver.scale in _OF_A_BATCH and value.scale is not receiver.scale:
         holding.fill(machine, node.func, value)
+
+
+def _puts_of_all(name: str, arguments: Arguments) -> bool:
+    """Whether what is made of a whole batch, or their number, is put into its entries: `x[:, 0].fill_(x.mean())`."""
+    given = {one.scale for one in arguments.all()}
+    return name in _PUTTING and not given.isdisjoint(FIGURES | {Scale.COUNT})
 
 
 def _value(machine: Machine, method: Method, receiver: Value, arguments: Arguments, node: cst.CSTNode) -> Value:

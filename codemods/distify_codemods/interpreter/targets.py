@@ -14,6 +14,7 @@ from distify_codemods.inside import core
 from distify_codemods.interpreter import (
     anything,
     classes,
+    evidence,
     forms,
     graph,
     holding,
@@ -195,6 +196,7 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     value = reductions.marked(machine, scales.binary(operator, current, operand), node).adding(
         gpu_texts((current, operand))
     )
+    value = evidence.followed(machine, value, node) if machine.evidence else value
     if machine.cutting is not None or (machine.evidence and _is_a_number(value)):
         value = _moved(machine, value, node)
     if any(isinstance(obj, Parameters) for obj in current.objs):  # in place, as if it were `.data`
