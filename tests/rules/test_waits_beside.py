@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level, Outcome
+from distify_codemods import Level, Options, Outcome
 
 from tests.rules.scripts import (
     DATA,
@@ -263,3 +263,45 @@ def test_a_file_that_is_read_again_is_another_by_then() -> None:
     """Calls with the same arguments are not followed twice, but where they may find something else."""
     new = converted(beside(f"{FIRST}{WRITE}{FIRST}"))
     assert f"def read(path):\n    {WAIT}    return np.load(path)\n" in new
+
+
+FEED = """\
+import sys
+import threading
+from queue import Queue
+
+
+class Feed:
+    def __init__(self, load):
+        self.load, self.queue = load, Queue()
+        self.fill()
+
+    def fill(self):
+        if any(one.name == "filling" for one in threading.enumerate()):
+            return
+        threading.Thread(target=self.work, name="filling").start()
+
+    def work(self):
+        while self.queue.qsize() < 8:
+            self.queue.put(self.load())
+
+    def __iter__(self):
+        for _ in range(8):
+            if self.queue.qsize() <= 4:
+                self.fill()
+            yield self.queue.get()
+
+
+"""
+TABLE = "torch.save(torch.randn(8, 4), 'table.pt')\n\n\ndef load():\n    return torch.load({path})\n\n\n"
+
+
+@pytest.mark.parametrize(("path", "waits"), [("'table.pt'", 1), ("sys.argv[1]", 1), ("'another.pt'", 0)])
+def test_a_thread_that_is_started_again_by_how_far_it_is(path: str, waits: int) -> None:
+    """Ranks wait where the first one is started, and not where some may start another."""
+    loop = LOOP.replace("for x, y in loader", "for x in Feed(load)").replace("model(x), y", "model(x), x[:, :1]")
+    text = converted(
+        script(imports=IMPORTS + FEED, setup=TABLE.format(path=path), loop=loop), Options(strategy="shared")
+    )
+    assert text.count("rt.barrier()") == waits
+    assert "rt.barrier()\n        threading.Thread" not in text

@@ -11,6 +11,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.libraries.effects import PURE
 from distify_codemods.objects import External
 
+_TRIES = (cst.Try, cst.TryStar)
 #: A handler of these alone is for whoever stops the run.
 _STOPS = frozenset({"KeyboardInterrupt", "SystemExit", "GeneratorExit"})
 
@@ -23,11 +24,17 @@ def may_be_caught(facts: Facts, event: Event, within: frozenset[cst.CSTNode] = f
     return any(_may_catch(facts, node) for node in around)
 
 
+def is_handled(event: Event) -> bool:
+    """By a handler that is seen."""
+    tries = (here.node for here in event.here.up() if here.arm == "body" and isinstance(here.node, _TRIES))
+    return any(_goes_on(handler) for node in tries for handler in node.handlers)
+
+
 def _may_catch(facts: Facts, node: cst.CSTNode) -> bool:
     if isinstance(node, cst.With):
         entered = [facts.value(item.item).objs for item in node.items]
         return not all(objs and all(map(_lets_errors_through, objs)) for objs in entered)
-    return isinstance(node, (cst.Try, cst.TryStar)) and any(map(_goes_on, node.handlers))
+    return isinstance(node, _TRIES) and any(map(_goes_on, node.handlers))
 
 
 def _goes_on(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:

@@ -12,7 +12,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref, Turn
 from distify_codemods.batches import BatchLoop
 from distify_codemods.decisions.base import Averaging, Decisions, Link, Sharding
-from distify_codemods.decisions.caught import may_be_caught
+from distify_codemods.decisions.caught import is_handled
 from distify_codemods.decisions.figures import CODE
 from distify_codemods.decisions.log_records import shown_lines
 from distify_codemods.decisions.names import read_after
@@ -199,7 +199,7 @@ def _raised(decisions: Decisions) -> Iterator[Link]:
     facts, own, averaged = decisions.facts, of(decisions), decisions.facts.run.trial.averaged
     for event in facts.of_kind(Kind.LEAVE):
         node = event.node
-        if not isinstance(node, cst.Raise) or not facts.in_training(event) or not may_be_caught(facts, event):
+        if not isinstance(node, cst.Raise) or not facts.in_training(event) or not is_handled(event):
             continue
         parts = [one for one in tree.walk(node) if isinstance(one, cst.BaseExpression) and own.is_figure(one)]
         if any(not averaged & {one, *event.module.enclosing(one)} for one in parts):

@@ -165,8 +165,8 @@ BY_TEXT = frozenset({"eval", "exec", "globals", "locals", "vars"})
 LIKE_LISTS = ("collections.", "array.", "builtins.bytearray")
 #: What others take out of again, often in a thread of their own.
 QUEUES = ("queue.", "multiprocessing.")
-#: What asks how far threads, queues and processes have come; no two ranks need be equally far.
-ASKS_HOW_FAR = frozenset("qsize empty full is_alive active_count done running poll ready unfinished_tasks".split())
+#: Methods that ask how far threads, queues and processes have come; no two ranks need be equally far.
+ASKS_HOW_FAR = frozenset("qsize empty full is_alive active_count done running poll ready".split())
 PUTTING = frozenset({"put", "put_nowait"})
 
 #: Methods of dictionaries by which a class of the script's has its items as attributes.

@@ -22,4 +22,5 @@ def by_how_far_it_is(barrier: Barrier) -> bool:
     """Whether a test around it asks how far something is that runs beside: `if self.queue.qsize() < 4:`"""
     tests = [getattr(node, "test", None) for node, _, _ in barrier.conditions]
     asked = [one for test in tests if isinstance(test, cst.CSTNode) for one in tree.walk(test)]
-    return any(isinstance(one, cst.Attribute) and one.attr.value in python.ASKS_HOW_FAR for one in asked)
+    methods = (one.func for one in asked if isinstance(one, cst.Call) and not one.args)
+    return any(isinstance(one, cst.Attribute) and one.attr.value in python.ASKS_HOW_FAR for one in methods)
