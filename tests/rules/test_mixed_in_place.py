@@ -32,6 +32,8 @@ RELATED = [
     "x.index_copy_(1, torch.tensor([0]), x[:, 1:2].flip(0))",
     "x /= len(x)",
     "x *= x.shape[0]",
+    "a, c = x.split(2, 1)\na.copy_(c.flip(0))",
+    "low, high = x.chunk(2, 1)\nlow -= low.mean(0)",
     "x[:, 0].fill_(x.mean().item())",
     "x[:, 0].fill_(float(len(x)))",
     "x.masked_fill_(x > 1, x.mean())",

@@ -61,6 +61,9 @@ def _assigned(frame: Frame, binding: cst.CSTNode) -> cst.BaseExpression | tuple[
         given, position = given.elements[position].value, None
     if position is None:
         return given if is_a_place(given) else None
+    whole = given.func if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) else None
+    if whole is not None and whole.attr.value in in_place.PIECES:
+        return whole.value if is_a_place(whole.value) else None
     saved = isinstance(holder.value, cst.Attribute) and holder.value.attr.value in _SAVED
     return (holder.value, position) if saved and isinstance(holder.value, cst.Attribute) else None
 

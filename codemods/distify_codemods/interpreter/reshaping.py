@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from distify_codemods.allocation import Const
 from distify_codemods.interpreter import holding, scales, sizes
+from distify_codemods.libraries import in_place
 from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.origins import Alone, Counter
 from distify_codemods.scale import LOST, PER_SAMPLE, Scale
@@ -22,8 +23,6 @@ _SHAPE_KEEPING = frozenset(
         zero_ fill_ expand repeat where"""
     )
 )
-#: What gives several tensors, and where it is told along which dimension, behind the tensor.
-PIECES = {"chunk": 1, "split": 1, "tensor_split": 1, "unbind": 0}
 _TURNING = ("t", "transpose", "swapaxes", "permute", "movedim")
 _OF_NUMBERS = frozenset(
     _WORDS(
@@ -284,7 +283,7 @@ def is_split_by_place(name: str, tensor: Value, arguments: Arguments) -> bool:
 
     A batch that was put behind another, and is cut off at its own size, is no such part.
     """
-    given, place = dimension(arguments, PIECES.get(name, 0))
+    given, place = dimension(arguments, in_place.PIECES.get(name, 0))
     along = place == 0 if given else True
     sizes = holding.any_item(arguments.positional[0]) if arguments.positional else NOTHING
     return along and tensor.scale is S.SAMPLES and sizes.objs != SIZE

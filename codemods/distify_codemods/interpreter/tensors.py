@@ -9,7 +9,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.interpreter import cuts, forms, pairing, reshaping, rows, scales, sizes, whole
-from distify_codemods.libraries import torch_losses, torch_tensors
+from distify_codemods.libraries import in_place, torch_losses, torch_tensors
 from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import IGNORED, Places, Shape, Verdict, Zero
@@ -110,8 +110,8 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
         return Value(scale=S.COUPLED, sources=sources)
     if tensor.scale is S.TURNED and plain in ("squeeze", *_SPLITTING):
         return _of_turned(machine, plain, tensor, arguments, node)
-    place = reshaping.dimension(arguments, reshaping.PIECES.get(plain, 0), tensor)[1]
-    if plain in reshaping.PIECES and tensor.scale is S.SAMPLES and place:
+    place = reshaping.dimension(arguments, in_place.PIECES.get(plain, 0), tensor)[1]
+    if plain in in_place.PIECES and tensor.scale is S.SAMPLES and place:
         dims = max(tensor.dims - (plain == "unbind"), 1)
         part = Value(scale=tensor.scale, sources=sources, mask=tensor.mask, dims=dims)
         return Value(machine.made(Sequence, node, plain, element=part).alone, tensor.scale, sources)
@@ -159,7 +159,7 @@ def _is_bool(kind: Value) -> bool:
 
 def _of_turned(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`qkv.unbind(0)`, `state.squeeze(0)`, `steps.chunk(2)`, of which samples lie along the second dimension."""
-    counts = reshaping.PIECES.get(name) == 1
+    counts = in_place.PIECES.get(name) == 1
     given, place = reshaping.dimension(arguments, int(counts))
     gone = not counts and name in ("unbind", "select", "squeeze") and (place == 0 or not given)
     scale = S.SAMPLES if gone else S.COUPLED if place == 1 and name != "squeeze" else S.TURNED

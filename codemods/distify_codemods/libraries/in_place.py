@@ -92,3 +92,5 @@ VIEWS = frozenset(
     """numpy view view_as reshape flatten ravel squeeze unsqueeze t transpose permute narrow select detach cpu
     contiguous expand share_memory_""".split()
 )
+#: Those that give several such, and where they are told along which dimension, behind the tensor.
+PIECES = {"chunk": 1, "split": 1, "tensor_split": 1, "unbind": 0}
