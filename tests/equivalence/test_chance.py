@@ -67,7 +67,7 @@ def draws(folder: Path, rank: int) -> list[Drawn]:
     return load_draws(folder.with_name(f"{folder.name}.trace") / f"{rank}.draws")
 
 
-def original(text: str, folder: Path, strategy: Literal["auto", "shared"] = "auto") -> Pair:
+def original(text: str, folder: Path, strategy: Literal["auto", "sharded", "shared"] = "auto") -> Pair:
     from distify_codemods import Options, SourceFile, convert  # only these tests need libcst
 
     folder.mkdir(exist_ok=True)
@@ -262,7 +262,7 @@ def test_a_mistake_is_told(name: str, pair: Pair, tmp_path: Path) -> None:
     assert hint in difference.hint
 
 
-#: What may be drawn by all ranks alike, or by each for itself.
+#: What may be drawn by all ranks alike, or by each for itself; the noise on weights is told of, if it is.
 WHOLE = {
     "a choice for the batch": ("0.1 * torch.randn_like(x)", "torch.rand(1)"),
     "noise on weights": ("0.1 * torch.randn_like(x)", "(x @ torch.randn_like(model[0].weight).T).mean()"),
@@ -275,10 +275,13 @@ WHOLE = {
 def test_what_is_not_noise_of_samples(name: str, apart: bool, tmp_path: Path) -> None:
     text = SCRIPT.replace(*WHOLE[name]).replace(" + 0.1 * torch.rand(6)", "").replace("Dropout(0.3)", "Identity()")
     text = text.replace("        x = x + torch.tensor(numpy.random.normal(0.0, 0.1, x.shape)).to(x)\n", "")
-    converted = original(text, tmp_path)
+    converted = original(text, tmp_path, "sharded")
     mine = converted.converted.replace("rt.seed_ranks_apart()", "pass")
     mine = mine.replace("for epoch", f"torch.manual_seed({'rt.rank()' if apart else 0})\nfor epoch")
-    assert looked_at(converted, mine, tmp_path).empty
+    seen = looked_at(converted, mine, tmp_path)
+    assert seen.empty
+    told = " by each rank for itself: no loss may hang on that" in seen.found
+    assert told is (name == "noise on weights" and apart)
 
 
 def drawn(seed: int, rows: int, spread: float = 1.0, place: str = "") -> list[Drawn]:

@@ -75,7 +75,10 @@ def _unshared(original: Sequence[Drawn], ranks: Sequence[Sequence[Drawn]]) -> st
     if not original:
         return "nothing is drawn"
     if all(Counter(map(_kind, drawn)) == Counter(map(_kind, original)) for drawn in ranks):
-        return "what is drawn, is drawn as in the original by all ranks"
+        first, *others = ({one.place for one in drawn if one.amount > 1} for drawn in ranks)
+        apart = len(first.difference(*others)) if others else 0
+        said = f", {apart} times by each rank for itself: no loss may hang on that" if apart else ""
+        return f"what is drawn, is drawn as in the original by all ranks{said}"
     return "ranks draw neither as the original nor a share of it: not judged"
 
 
