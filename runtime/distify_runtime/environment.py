@@ -19,12 +19,7 @@ _TAKEN = "DISTIFY_RANK_TAKEN"
 
 
 def read_launch() -> Launch:
-    """The launch as Horovod has it, in a script that runs over Horovod, else as the environment does.
-
-    Raises SystemExit where the script has changed what its launcher said there.
-    """
-    if _started_with and not is_a_ranks_child():
-        launchers.refuse_changed(_started_with, os.environ)
+    """The launch as Horovod has it, in a script that runs over Horovod, else as the environment does."""
     return _horovod_launch() or launchers.read_launch(os.environ)
 
 
@@ -64,9 +59,6 @@ def _forked() -> None:
     global _is_a_child
     _is_a_child = _is_a_child or _is_a_rank
 
-
-# What a script sets in its first lines, this module is too late to see.
-_started_with = launchers.started_with()
 
 # Asked in every forward pass, which may be compiled: found out once for a process.
 _is_a_rank = False

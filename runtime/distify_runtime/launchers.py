@@ -73,7 +73,6 @@ class Launcher:
 
 
 TORCHRUN = Launcher("torchrun", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
-_WHO = (TORCHRUN.rank, TORCHRUN.local_rank, TORCHRUN.world_size, TORCHRUN.local_world_size)
 HOROVODRUN = Launcher("horovodrun", "HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE")
 OPEN_MPI = Launcher(
     "mpirun",
@@ -99,6 +98,7 @@ def read_launch(environ: Mapping[str, str]) -> Launch:
     be alone would train N times the same model, and those that wait for a rank that nobody is wait for ever.
     """
     others = [launcher for launcher in LAUNCHERS if launcher.claims(environ)]
+    _refuse_changed(environ)
     if TORCHRUN.world_size in environ or TORCHRUN.rank in environ:
         found = _of_torchrun(environ)
         if others and not any(name in environ for name in _MEANT):
@@ -116,29 +116,6 @@ def read_launch(environ: Mapping[str, str]) -> Launch:
     return launch_of(others[0], environ)
 
 
-def started_with() -> dict[str, str]:
-    """Who this process is, in torchrun's terms, as it was started: where that is one of several, and the system tells.
-
-    Source: proc(5), /proc/pid/environ, which shows what a process was given and nothing that it has set since.
-    """
-    try:
-        given = Path("/proc/self/environ").read_bytes().split(b"\0")
-    except OSError:
-        return {}
-    found = dict(one.decode(errors="replace").partition("=")[::2] for one in given)
-    return {name: found[name] for name in _WHO if name in found} if TORCHRUN.claims(found) else {}
-
-
-def refuse_changed(started: Mapping[str, str], environ: Mapping[str, str]) -> None:
-    """Raises SystemExit where a script has set what its launcher said: ranks would train apart, each as if alone."""
-    changed = [name for name, value in started.items() if environ.get(name) != value]
-    if changed:
-        raise SystemExit(
-            f"distify: the script has changed {' and '.join(changed)}, by which its launcher tells ranks who they are "
-            f"({_said(started, *changed)}, and now {_said(environ, *changed) or 'gone'}): take that out of it"
-        )
-
-
 def in_torchruns_terms(launch: Launch, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that are still to be set, so that torch finds the other ranks."""
     if launch.world_size == 1:
@@ -152,7 +129,8 @@ def in_torchruns_terms(launch: Launch, environ: Mapping[str, str]) -> dict[str, 
             )
         return {}
     numbers = (launch.rank, launch.local_rank, launch.world_size, launch.local_world_size)
-    found = {name: str(number) for name, number in zip(_WHO, numbers, strict=True)}
+    names = (TORCHRUN.rank, TORCHRUN.local_rank, TORCHRUN.world_size, TORCHRUN.local_world_size)
+    found = {name: str(number) for name, number in zip(names, numbers, strict=True)}
     port = PORTS[zlib.crc32(_job(environ).encode()) % len(PORTS)]
     found |= {"MASTER_ADDR": _address(launch, environ), "MASTER_PORT": environ.get("MASTER_PORT", str(port))}
     interface = environ.get("GLOO_SOCKET_IFNAME") or _interface(launch, found["MASTER_ADDR"])
@@ -166,6 +144,23 @@ def _interface(launch: Launch, address: str) -> str:
     here = local_address(address, 1)
     is_loopback = here.startswith("127.") and not address.startswith(("127.", "localhost"))
     return "" if is_loopback else interface_of(here)
+
+
+def _refuse_changed(environ: Mapping[str, str]) -> None:
+    """Raises SystemExit where a script has set what its launcher said: ranks would train apart, each as if alone.
+
+    torchrun says twice who a rank is, the second time among those of its role: of which its world may have several.
+    """
+    rank, world_size = environ.get("ROLE_RANK"), environ.get("ROLE_WORLD_SIZE", "")
+    now = environ.get(TORCHRUN.rank), environ.get(TORCHRUN.world_size, "")
+    if rank is None or not world_size.isdecimal() or (now[1].isdecimal() and int(now[1]) > int(world_size)):
+        return
+    if now != (rank, world_size):
+        raise SystemExit(
+            f"distify: the script has changed by what its launcher tells ranks who they are: RANK={rank} "
+            f"WORLD_SIZE={world_size}, and now {_said(environ, TORCHRUN.rank, TORCHRUN.world_size) or 'neither'}: take "
+            "that out of it"
+        )
 
 
 def _of_torchrun(environ: Mapping[str, str]) -> Launch:

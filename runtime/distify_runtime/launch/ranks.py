@@ -84,4 +84,5 @@ def keep_port() -> socket.socket:
 
 def _told(rank: int, count: int) -> dict[str, str]:
     here = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+    here |= {"ROLE_RANK": str(rank), "ROLE_WORLD_SIZE": str(count)}  # said twice, as torchrun does
     return here | {"GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", LAUNCHED_BY: "processes"}  # the group: a node's ranks
