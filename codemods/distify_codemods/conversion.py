@@ -314,7 +314,8 @@ def _leave_comments(context: Context) -> None:
 def _is_read_by_python(data: bytes) -> bool:
     """By the one that this is: libcst reads what some later one may."""
     try:
-        with warnings.catch_warnings(action="ignore"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             ast.parse(data)
     except (SyntaxError, ValueError):
         return False

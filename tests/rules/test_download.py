@@ -566,11 +566,20 @@ def test_a_data_set_of_the_scripts_own_that_lets_its_base_download(download: str
     assert first is None or first in text
 
 
+FETCHED = """\
+def fetch(path):
+    if os.path.exists(path):
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    urlretrieve("http://a/d.pt", path)
+
+
+path = os.path.join("data", "d.pt")
+"""
+
+
 def test_who_comes_after_rank_0_looks_for_the_file_itself() -> None:
     """Rank 0's answer of before would have each rank download it once more."""
-    fetch = (
-        'def fetch():\n    if os.path.exists("d.pt"):\n        return\n    urlretrieve("http://a/d.pt", "d.pt")\n\n\n'
-    )
-    text = converted(script(imports=FETCH, setup=f"{fetch}fetch()\n"))
-    assert "with rt.main_process_first():\n    fetch()\n" in text
-    assert '    if os.path.exists("d.pt"):\n' in text
+    text = converted(script(imports=FETCH, setup=f"{FETCHED}fetch(path)\n"))
+    assert "with rt.main_process_first():\n    fetch(path)\n" in text
+    assert "    if os.path.exists(path):\n" in text

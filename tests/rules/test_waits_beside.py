@@ -305,3 +305,10 @@ def test_a_thread_that_is_started_again_by_how_far_it_is(path: str, waits: int) 
     )
     assert text.count("rt.barrier()") == waits
     assert "rt.barrier()\n        threading.Thread" not in text
+
+
+def test_what_a_class_of_the_scripts_own_calls_full_is_no_queue() -> None:
+    level = "class Level:\n    def full(self):\n        return len(sys.argv) > 1\n\n\nlevel = Level()\n"
+    read = "if level.full():\n    table = torch.load('table.pt')\n"
+    before = script(imports=f"import sys\n{IMPORTS}", setup=f"torch.save(torch.ones(4), 'table.pt')\n{level}{read}")
+    assert "    rt.barrier()\n    table = torch.load('table.pt'" in converted(before, Options(strategy="shared"))

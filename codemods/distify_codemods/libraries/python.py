@@ -165,8 +165,10 @@ BY_TEXT = frozenset({"eval", "exec", "globals", "locals", "vars"})
 LIKE_LISTS = ("collections.", "array.", "builtins.bytearray")
 #: What others take out of again, often in a thread of their own.
 QUEUES = ("queue.", "multiprocessing.")
-#: Methods that ask how far threads, queues and processes have come; no two ranks need be equally far.
-ASKS_HOW_FAR = frozenset("qsize empty full is_alive active_count done running poll ready".split())
+#: Whose objects tell how far threads, queues and processes have come; no two ranks need be equally far.
+TELLS_HOW_FAR = (*QUEUES, "threading.", "concurrent.futures.", "subprocess.")
+#: Methods by which a queue does, and that no list has.
+LEVELS = frozenset({"qsize", "empty", "full"})
 PUTTING = frozenset({"put", "put_nowait"})
 
 #: Methods of dictionaries by which a class of the script's has its items as attributes.

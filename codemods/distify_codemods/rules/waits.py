@@ -75,12 +75,9 @@ def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
             event.module, event.node, "read it before or after the loop, after `rt.barrier()`",
         )  # fmt: skip
         return
-    if unequal.by_how_far_it_is(barrier):
-        context.advice(
-            "a file is read here that rank 0 may have written, and ranks come here in their own time: none waits for "
-            "rank 0", event.module, event.node,
-        )  # fmt: skip
-        return
+    if unequal.by_how_far_it_is(context, barrier):
+        told = any(context.names.agree(write, event) for write in waited_for)
+        return _tell_that_none_waits(context, event, told)
     context.barriers.append(barrier)
     text, plan = f"{context.rt(module)}.barrier()", context.plan(module)
     if event.name in effects.MAKES_FOLDERS:
@@ -103,6 +100,20 @@ def _wait(context: Context, event: Event, waited_for: list[Event]) -> None:
         elif not agrees:
             done = "ranks wait for rank 0 before they read a file that it may have written"
         context.applied(done, event.module, event.node)
+
+
+def _tell_that_none_waits(context: Context, event: Event, certain: bool) -> None:
+    """Ranks come there in their own time. certain: rank 0 writes that very file."""
+    if certain:
+        context.needs_you(
+            "a file that rank 0 writes is read where ranks come in their own time, and cannot wait for it",
+            event.module, event.node, "read it before, after `rt.barrier()`, and hand over what is in it",
+        )  # fmt: skip
+        return
+    context.advice(
+        "a file is read here that rank 0 may have written, and ranks come here in their own time: none waits for it",
+        event.module, event.node,
+    )  # fmt: skip
 
 
 def place_to_wait(context: Context, event: Event, waited_for: list[Event]) -> tuple[Module, cst.CSTNode]:
