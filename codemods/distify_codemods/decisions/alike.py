@@ -36,6 +36,7 @@ _DEEPEST = 6  # blocks of blocks
 def links(decisions: Decisions) -> Iterator[Link]:
     facts = with_evidence(decisions.facts)
     drawn = {mark.site for mark in marks(facts, Draw)}
+    chosen = {one.node for one in streams.choices(decisions.facts)}
     yield from _in_parametrizations(facts)
     for event in facts.of_kind(Kind.CALL, Kind.METHOD, Kind.FORWARD):
         draws = event.node in drawn or _drops(event)
@@ -53,7 +54,8 @@ def links(decisions: Decisions) -> Iterator[Link]:
         inside = _is_apart(facts, event)
         if not _is_for_a_share(facts, event):
             rows = inside and (row_counts.has_a_row_for_each_given(facts, event) or _is_of_what_is_given(facts, event))
-            if (inside or not decisions.slicings) and not rows and not _is_told(decisions, event):
+            known = rows or event.node in chosen or _is_told(decisions, event)
+            if (inside or not decisions.slicings) and not known:
                 yield Link(
                     event.module, event.node,
                     f"`{brief(event.node)}` is not seen to draw for the samples of a batch: what is drawn once for all "
@@ -97,8 +99,7 @@ def _is_told(decisions: Decisions, event: Event) -> bool:
     """
     facts = decisions.facts
     around = {event.node, *event.module.enclosing(event.node)}
-    chosen = any(one.node is event.node for one in streams.choices(facts))
-    if has_a_stream_of_its_own(event) or chosen or not around.isdisjoint(facts.run.trial.averaged):
+    if has_a_stream_of_its_own(event) or not around.isdisjoint(facts.run.trial.averaged):
         return True
     given = [one for value in (event.receiver, *event.arguments.all(), event.value) for one in values_in(value)]
     if any(one.scale is Scale.UNKNOWN and facts.shares_of_training(one) for one in given):
