@@ -200,6 +200,8 @@ def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Att
     if name in ("T", "mT"):
         turned = Scale.TURNED if receiver.scale is Scale.SAMPLES and name == "T" else receiver.scale
         turned = Scale.SAMPLES if receiver.scale is Scale.TURNED else turned
+        if name == "mT" and receiver.scale in PER_SAMPLE and receiver.dims < 3:
+            turned = Scale.UNKNOWN  # of two dimensions it is as `T`
         return Value(scale=turned, sources=receiver.sources, dims=max(receiver.dims, 2))
     own = machine.made(Method, node.value, name, receiver=receiver, name=name, receiver_node=node.value)
     own.receiver = join(own.receiver or NOTHING, receiver)

@@ -138,6 +138,11 @@ def decided(sources: Ordered[Obj | str]) -> Ordered[Obj | str]:
     return sources | [BY_CHANCE] if CHANCE in sources else sources
 
 
+def of_places(test: Value) -> list[Obj | str]:
+    """What a test says of the places of samples in their batch: `if i % 2: continue`"""
+    return [one for one in test.sources if isinstance(one, (Placed, Paired))]
+
+
 def compared(value: Value) -> Value:
     """The outcome of a comparison: what it picks out of something else is as long as chance says."""
     return value.adding([OUTCOME]) if _is_random(value) else value

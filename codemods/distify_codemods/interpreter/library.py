@@ -12,6 +12,7 @@ from distify_codemods.allocation import Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import core, values_in
 from distify_codemods.interpreter import (
+    changing,
     commands,
     containers,
     cuts,
@@ -130,6 +131,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         given = join(*(one for value in arguments.all() for one in values_in(value)))
         adds = name in in_place.ADDS
         state.written(machine, place, node, given, torch_data.LOADERS, adds=adds, anywhere=adds)
+        changing.changed(machine, place, given)
         if value.scale in FIGURES:  # `torch.sub(x, x.mean(0), out=x)`
             holding.relate(machine, place, machine.values.get(place, NOTHING), value)
     return value

@@ -15,6 +15,7 @@ from distify_codemods.inside import contained, core
 from distify_codemods.interpreter import (
     anything,
     autograd,
+    changing,
     classes,
     containers,
     cuts,
@@ -30,7 +31,6 @@ from distify_codemods.interpreter import (
     iterators,
     library,
     modules,
-    pairing,
     records,
     scales,
     settings,
@@ -123,7 +123,7 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
             _change(machine, name, receiver, value, arguments, node)
         state.method(machine, name, node, join(*arguments.all()), torch_data.LOADERS)
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            pairing.changed(machine, node.func.value, join(*arguments.all()))
+            changing.changed(machine, node.func.value, join(*arguments.all()))
     if overwrites and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         state.overwritten(machine, node.func.value, arguments.sources)
     if drawing.draws_by(obj.name if isinstance(obj, External) else "", name):

@@ -13,7 +13,9 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.libraries import in_place
+from distify_codemods.module import Module
 from distify_codemods.objects import Arguments, Instance
+from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 Place = tuple["Frame", cst.BaseExpression]
 #: What autograd's context gives a backward pass of what the forward pass has left with it.
 _SAVED = ("saved_tensors", "saved_variables")
+_OF_SAMPLES = PER_SAMPLE | {Scale.COUPLED}
 
 
 def others(machine: Machine, frame: Frame, root: cst.Name | cst.Attribute) -> Iterator[Place]:
@@ -43,6 +46,8 @@ def others(machine: Machine, frame: Frame, root: cst.Name | cst.Attribute) -> It
                 yield from _unpacked(machine, *made)
             else:
                 yield frame, made
+        elif (over := _gone_through(frame.module, binding)) is not None and _has_rows(machine, over):
+            yield frame, over
 
 
 def _assigned(frame: Frame, binding: cst.CSTNode) -> cst.BaseExpression | tuple[cst.Attribute, int] | None:
@@ -59,13 +64,49 @@ def _assigned(frame: Frame, binding: cst.CSTNode) -> cst.BaseExpression | tuple[
     given: cst.BaseExpression = holder.value
     if position is not None and isinstance(given, cst.Tuple) and position < len(given.elements):
         given, position = given.elements[position].value, None
-    if position is None:
+    if position is None or _are_pieces(given):
+        given = _as_a_list(given)
         return given if is_a_place(given) else None
-    whole = given.func if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) else None
-    if whole is not None and whole.attr.value in in_place.PIECES:
-        return whole.value if is_a_place(whole.value) else None
     saved = isinstance(holder.value, cst.Attribute) and holder.value.attr.value in _SAVED
     return (holder.value, position) if saved and isinstance(holder.value, cst.Attribute) else None
+
+
+def _has_rows(machine: Machine, node: cst.BaseExpression) -> bool:
+    """Whether it is a place of samples, and no list of other things."""
+    return is_a_place(node) and machine.values.get(node, NOTHING).scale in _OF_SAMPLES
+
+
+def _are_pieces(node: cst.BaseExpression) -> bool:
+    """`x.chunk(2)`"""
+    method = node.func if isinstance(node, cst.Call) else None
+    return isinstance(method, cst.Attribute) and method.attr.value in in_place.PIECES
+
+
+def _as_a_list(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`x` of `list(x)`"""
+    plain = isinstance(node, cst.Call) and len(node.args) == 1 and tree.dotted(node.func) in ("list", "tuple")
+    return node.args[0].value if plain and isinstance(node, cst.Call) else node
+
+
+def _gone_through(module: Module, binding: cst.CSTNode) -> cst.BaseExpression | None:
+    """`x` of `for row in x`, `for i, row in enumerate(x)`, `for row, target in zip(x, y)`."""
+    positions: list[int] = []
+    target, holder = binding, module.parents.get(binding)
+    while isinstance(holder, cst.Element) and isinstance(several := module.parents.get(holder), (cst.Tuple, cst.List)):
+        positions.append(list(several.elements).index(holder))
+        target, holder = several, module.parents.get(several)
+    if not isinstance(holder, (cst.For, cst.CompFor)) or holder.target is not target:
+        return None
+    over: cst.BaseExpression = holder.iter
+    while positions and isinstance(over, cst.Call):
+        position, name = positions.pop(), tree.dotted(over.func)
+        if name == "enumerate" and position == 1 and over.args:
+            over = over.args[0].value
+        elif name == "zip" and position < len(over.args) and not any(one.star for one in over.args):
+            over = over.args[position].value
+        else:
+            return None
+    return None if positions else _as_a_list(over)
 
 
 def _unpacked(machine: Machine, several: cst.Attribute, position: int) -> Iterator[Place]:
@@ -82,7 +123,7 @@ def is_a_place(node: cst.BaseExpression) -> bool:
         elif (
             isinstance(node, cst.Call)
             and isinstance(node.func, cst.Attribute)
-            and node.func.attr.value in in_place.VIEWS
+            and (node.func.attr.value in in_place.VIEWS or node.func.attr.value in in_place.PIECES)
         ):
             node = node.func.value
         else:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Const, Obj
-from distify_codemods.interpreter import holding, state
+from distify_codemods.interpreter import holding
 from distify_codemods.libraries import python, torch_nn
 from distify_codemods.objects import Arguments, External, Mapping, Passing, Sequence, Setting
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import COMPUTED, FILLED, PART, SEVERAL, Counter, Paired, Placed, Share, Zero
+from distify_codemods.origins import FILLED, PART, Counter, Paired, Placed, Share, Zero
 from distify_codemods.scale import PER_SAMPLE, Scale
-from distify_codemods.values import NOTHING, SIZE, Value, sources_of
+from distify_codemods.values import NOTHING, Value, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -34,7 +34,7 @@ def followed(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[
     if not machine.evidence:
         return item
     if receiver.scale is not Scale.CONST:
-        return item if any(map(_picks_by_place, keys)) else _without_places(item, receiver)
+        return item if any(map(picks_by_place, keys)) else _without_places(item, receiver)
     if is_filled(receiver):
         return item
     by_place = any(
@@ -61,7 +61,7 @@ def _is_of_one_number(item: Value) -> bool:
     return bool(item.objs) and all(isinstance(obj, (Const, Setting)) for obj in item.objs)
 
 
-def _picks_by_place(key: Value) -> bool:
+def picks_by_place(key: Value) -> bool:
     """`x[arange(len(x)) < 4]`: a mask says which places these are."""
     return key.mask and any(isinstance(one, Placed) for one in key.sources)
 
@@ -118,7 +118,7 @@ def _zipped_by_turns(
 
 
 def _is_a_list_of_rows(part: Value) -> bool:
-    told = all(isinstance(obj, _HOLDERS) for obj in part.objs)
+    told = all(isinstance(obj, (Sequence, Mapping)) for obj in part.objs)
     return told and part.scale is Scale.CONST and _are_rows(part) and not _is_of_one_number(holding.any_item(part))
 
 
@@ -177,40 +177,6 @@ def _goes_through_samples(over: Value) -> bool:
     """The same; of batches that are cut by hand, which are tensors, too."""
     cut = any(isinstance(one, Share) for one in over.sources)
     return gives_samples(over) or (cut and not over.objs and over.scale in PER_SAMPLE)
-
-
-# ---- what is written
-
-
-def written(machine: Machine, target: cst.Subscript, receiver: Value, keys: list[Value], value: Value) -> None:
-    """`x[0] = 0`, `mask[: len(x) // 2] = 1`; `x[i] = x[i] * i`, whatever `x` is."""
-    if not machine.evidence:
-        return
-    found: list[Obj | str] = [one for one in value.sources if isinstance(one, _MARKS)]
-    if _is_at_a_place(machine, receiver, target.slice[0].slice) or any(map(_picks_by_place, keys)):
-        found.append(machine.mark(Placed, target))
-    state.put(machine, target.value, found)
-
-
-def changed(machine: Machine, place: cst.BaseExpression, value: Value) -> None:
-    """`x.mul_(numbers)`"""
-    if machine.evidence:
-        state.put(machine, place, [one for one in value.sources if isinstance(one, _MARKS)])
-
-
-def _is_at_a_place(machine: Machine, tensor: Value, key: cst.BaseSlice) -> bool:
-    """Whether a part of a batch's samples is taken: a batch as it comes from its loader has parts of its own."""
-    told = tensor.sources & {PART, COMPUTED} and SEVERAL not in tensor.sources
-    if tensor.scale is not Scale.SAMPLES or not told or any(isinstance(obj, _HOLDERS) for obj in tensor.objs):
-        return False
-    if isinstance(key, cst.Index):
-        return isinstance(machine.values.get(key.value, NOTHING).constant(), int)
-    assert isinstance(key, cst.Slice)
-    bounds = [machine.values.get(one, NOTHING) for one in (key.lower, key.upper) if one is not None]
-    return key.step is not None or any(bound.objs != SIZE for bound in bounds)
-
-
-_HOLDERS = (Sequence, Mapping)
 
 
 # ---- tables

@@ -114,8 +114,10 @@ def _viewed(name: str, tensor: Value, arguments: Arguments) -> Scale:
     leading = arguments.first.constant()
     if tensor.scale in PER_SAMPLE and isinstance(leading, int) and leading > 1:
         return S.UNKNOWN  # where the samples are now is not seen
-    if tensor.scale is S.TURNED and arguments.first.scale is S.COUNT and arguments.first.objs:
-        return S.UNKNOWN  # `x.t().view(len(x), -1)`: rows of several samples, as many as there are of these
+    several = len(holding.flat(arguments.positional)) > 1
+    counted = arguments.first.scale is S.COUNT and arguments.first.objs
+    if tensor.scale is S.TURNED and (counted or (several and tensor.dims < 3)):
+        return S.UNKNOWN  # `x.t().view(len(x), -1)`, and of two dimensions any: rows of several samples
     if tensor.scale in (S.SAMPLES, S.TURNED):
         return S.TURNED if leading == 1 and len(arguments.positional) > 1 else S.SAMPLES
     return tensor.scale

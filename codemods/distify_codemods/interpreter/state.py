@@ -70,7 +70,7 @@ def written(
     left = (loader for one in value.sources if isinstance(one, Kept) for loader in one.of)
     dealt = tuple(dict.fromkeys((*_dealt_by(value, loaders), *left)))
     mark = machine.made(Kept, node, dealt, of=dealt) if dealt else None
-    for frame, root in _all_names(machine, place) if dealt or carried else ():
+    for frame, _, root in reached(machine, place) if dealt or carried else ():
         put(machine, root, carried, frame=frame)
         fills = mark is not None and not in_order
         table = root if fills and isinstance(root, cst.Name) else None
@@ -93,15 +93,17 @@ def _is_by_a_figure(source: Obj | str) -> bool:
     return isinstance(source, Choice) and source.by is not Scale.COUPLED
 
 
-def _all_names(machine: Machine, place: cst.BaseExpression) -> Iterator[tuple[Frame, cst.Name | cst.Attribute]]:
-    """What the tensor at `place` is read as, here and where its other names are."""
+def reached(
+    machine: Machine, place: cst.BaseExpression
+) -> Iterator[tuple[Frame, cst.BaseExpression, cst.Name | cst.Attribute]]:
+    """What the tensor at `place` is read as, here and where it has other names: an expression, and the name in it."""
     places, seen = [(machine.frame, place)], set[cst.CSTNode]()
     while places:
         frame, one = places.pop()
         root = _root(one)
         if root is not None and root not in seen:
             seen.add(root)
-            yield frame, root
+            yield frame, one, root
             places += other_names.others(machine, frame, root)
             if isinstance(root, cst.Attribute) and _is_of_a_table(machine, root):
                 places.append((frame, root.value))
@@ -187,7 +189,7 @@ def added(machine: Machine, place: cst.Name, value: Value, now: Value, loaders: 
     """`row += values`, `x -= x.mean(0)`, where it shows a tensor that has another name; `now`: what it has become."""
     if not of_a_share(value, loaders):
         return
-    for frame, root in _all_names(machine, place):
+    for frame, _, root in reached(machine, place):
         if not isinstance(root, cst.Name) or root is place:
             continue
         known = frame.env.get(root.value, Value())

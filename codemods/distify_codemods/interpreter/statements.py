@@ -68,7 +68,8 @@ def _branch(machine: Machine, node: cst.If) -> bool:
     orelse = node.orelse.body.body if isinstance(node.orelse, cst.Else) else [node.orelse] if node.orelse else []
     other = _either(machine, node, "orelse", orelse, None if known is None else not known, outcomes)
     pooling.go_on(machine, *ends, *([pooling.fresh(machine)] if other else []))
-    machine.control, machine.parted, machine.samples_decide = outer, parted, decide
+    apart = forms.of_places(test) if falls is not other else ()  # what follows is done by one of the two
+    machine.control, machine.parted, machine.samples_decide = outer | apart, parted, decide
     if after is not None:
         _meet(machine, env, after, only_other=not other)
     return falls or other

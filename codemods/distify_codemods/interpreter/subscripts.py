@@ -57,7 +57,7 @@ def subscript(machine: Machine, node: cst.Subscript) -> Value:
         value = _by_keys(receiver, ways.chosen(join(*found), join(*keys)), keys)
         value = pairing.followed(machine, receiver, node, keys, value) if pairing.is_a_table(receiver) else value
         return value if only_index else forms.part(machine, node, keys, value)
-    item = _tensor_item(machine, receiver, node, keys)
+    item = tensor_item(machine, receiver, node, keys)
     return forms.part(machine, node, keys, pairing.followed(machine, receiver, node, keys, item))
 
 
@@ -149,7 +149,7 @@ def _item_of_instance(
 _PARTS = range(8)  # of a batch; a negative index is more often that of a sample
 
 
-def _tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Value]) -> Value:
+def tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Value]) -> Value:
     sources = receiver.sources.union(*(key.sources for key in keys))
     scale = receiver.scale
     if scale is Scale.SAMPLES:

@@ -13,6 +13,7 @@ from distify_codemods.events import Kind
 from distify_codemods.inside import core
 from distify_codemods.interpreter import (
     anything,
+    changing,
     classes,
     evidence,
     forms,
@@ -20,7 +21,6 @@ from distify_codemods.interpreter import (
     holding,
     modules,
     other_names,
-    pairing,
     reductions,
     scales,
     search_path,
@@ -115,7 +115,7 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
         anywhere=any(state.of_a_share(key, torch_data.LOADERS) for key in keys),
         in_order=any(key.scale is Scale.COUNT for key in keys),
     )  # fmt: skip
-    pairing.written(machine, target, receiver, keys, value)
+    changing.written(machine, target, receiver, keys, value)
     single_rows.written(machine, target, receiver, keys[0], value)
     related = any(one.scale is Scale.COUPLED for one in (value, *keys)) and not any(
         isinstance(one, Counter) for one in keys[0].objs
@@ -205,6 +205,7 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     left: Ordered[Obj] = Ordered[Obj](held).union(*(one.objs for one in own))
     if isinstance(node.target, cst.Name) and not left:
         state.added(machine, node.target, operand, value, torch_data.LOADERS)
+        changing.changed(machine, node.target, operand)
     returned = join(*own)
     alone = bool(returned.objs) and all(isinstance(obj, Instance) for obj in current.objs)
     assign(machine, node.target, returned if alone else value.of(left))

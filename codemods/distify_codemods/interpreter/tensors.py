@@ -61,7 +61,8 @@ _COUPLING = frozenset(
     _WORDS(
         """cdist pdist cov corrcoef unique unique_consecutive histc histogram bincount svd svdvals svd_lowrank
         pca_lowrank qr geqrf lu lu_factor lu_factor_ex lstsq pinv msort addbmm block_diag cartesian_prod combinations
-        meshgrid polyval lexsort vdot hash_tensor sum_to_size"""
+        meshgrid polyval lexsort vdot hash_tensor sum_to_size
+        as_strided"""
     )
 )
 #: Products of the rows of one with the rows of the other, and those that are added to something.

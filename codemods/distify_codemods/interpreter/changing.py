@@ -1,0 +1,100 @@
+"""What is changed in place, under whichever name, as a run for evidence sees it: by the places of samples, or not.
+
+`x[0] = 0`, `for row in x[:3]: row.zero_()` change some samples of a batch, which are others in a rank's share of it.
+They are told by what a read of the place would give: no entry of each sample, nor one sample in each turn over all of
+them. A tensor of which samples are told apart so, or by numbers that count them, carries the mark of that (`pairing`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods.allocation import Obj
+from distify_codemods.interpreter import pairing, state, subscripts
+from distify_codemods.libraries import python
+from distify_codemods.objects import External, Mapping, Passing, Sequence
+from distify_codemods.origins import COMPUTED, PART, SEVERAL, Counter, Paired, Placed, Row
+from distify_codemods.scale import LOST, PER_SAMPLE
+from distify_codemods.values import NOTHING, SIZE, Value
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+
+def written(machine: Machine, target: cst.Subscript, receiver: Value, keys: list[Value], value: Value) -> None:
+    """`x[0] = 0`, `mask[: len(x) // 2] = 1`; `x[i] = x[i] * i`, whatever `x` is."""
+    if machine.evidence:
+        part = subscripts.tensor_item(machine, receiver, target, keys) if _is_a_tensor(receiver) else NOTHING
+        by_place = any(map(pairing.picks_by_place, keys))
+        _put(machine, target, part, value, [machine.mark(Placed, target)] if by_place else [])
+
+
+def changed(machine: Machine, place: cst.BaseExpression, given: Value) -> None:
+    """`x.mul_(numbers)`, `row += 1`"""
+    if machine.evidence:
+        _put(machine, place, machine.values.get(place, NOTHING), given, [])
+
+
+def _put(machine: Machine, place: cst.BaseExpression, part: Value, given: Value, marks: list[Obj]) -> None:
+    told = given.sources | machine.control
+    found: list[Obj | str] = [*marks, *(one for one in told if isinstance(one, (Placed, Paired)))]
+    reached = list(state.reached(machine, place))
+    parts = ((one, root) for _, place, root in reached for one in (part, machine.values.get(place, NOTHING)))
+    some = (_is_of_some(machine, one, machine.values.get(root, NOTHING)) for one, root in parts)
+    if not found and (_is_of_another(part, given) or any(some)):
+        found.append(machine.mark(Placed, place))
+    for frame, _, root in reached:
+        state.put(machine, root, found, frame=frame)
+
+
+def _is_a_tensor(value: Value) -> bool:
+    """A batch as it comes from its loader has parts of its own."""
+    told = value.sources & {PART, COMPUTED} and SEVERAL not in value.sources
+    return bool(told) and not any(isinstance(obj, (Sequence, Mapping)) for obj in value.objs)
+
+
+def _is_of_some(machine: Machine, part: Value, whole: Value) -> bool:
+    """Whether a part of a tensor of samples is of some of them, which are told by their places."""
+    if whole.scale not in PER_SAMPLE or not _is_a_tensor(whole):
+        return False
+    rows = [one for one in part.sources if isinstance(one, Row) and one not in whole.sources]
+    if rows:
+        return not all(one.by is not None and _goes_through_all(machine, one.by) for one in rows)
+    return part.scale in LOST
+
+
+def _is_of_another(part: Value, given: Value) -> bool:
+    """Whether a sample is given what another one has."""
+    own = {one for one in part.sources if isinstance(one, Row)}
+    return bool(own) and any(isinstance(one, Row) and (one.by is None or one not in own) for one in given.sources)
+
+
+def _goes_through_all(machine: Machine, counter: Counter) -> bool:
+    """Whether a loop comes to each sample of its batch."""
+    over = machine.values.get(counter.loop.iter, NOTHING) if counter.loop is not None else NOTHING
+    return counter.loop is not None and _is_all(machine, over)
+
+
+def _is_all(machine: Machine, over: Value) -> bool:
+    if not over.objs:
+        return over.scale in PER_SAMPLE
+    return all(_are_all(machine, obj) for obj in over.objs)
+
+
+def _are_all(machine: Machine, obj: Obj) -> bool:
+    if isinstance(obj, Passing):
+        plain = not obj.numbered or (isinstance(obj.site, cst.Call) and len(obj.site.args) == 1)
+        return plain and all(_is_all(machine, one) for one in (obj.over, *obj.zipped) if one is not None)
+    if isinstance(obj, Sequence):
+        return obj.of_each
+    return isinstance(obj, External) and obj.name in python.NUMBERS and _counts_all(machine, obj)
+
+
+def _counts_all(machine: Machine, numbers: External) -> bool:
+    """`range(len(x))`, `range(0, len(x))`"""
+    call = numbers.site
+    given = [machine.values.get(one.value, NOTHING) for one in call.args] if isinstance(call, cst.Call) else []
+    ends = given[min(len(given), 2) - 1] if given else NOTHING
+    return ends.objs == SIZE and (len(given) < 2 or (len(given) == 2 and given[0].constant() == 0))

@@ -1,0 +1,104 @@
+"""Samples of a batch that are changed in place by where they lie in it: in a rank's share others lie there."""
+
+from __future__ import annotations
+
+import pytest
+from distify_codemods import Level, Options, Strategy
+
+from tests.rules.scripts import LOOP, conversion_of, script
+
+TOLD = ("says of the places of samples", "takes rows by numbers that are counted")
+
+
+def of_a_loader(turn: str) -> str:
+    turn = turn.replace("\n", "\n        ")
+    return script(loop=LOOP.replace("        loss = ", f"        {turn}\n        loss = "))
+
+
+SOME = [
+    "x[:2].zero_()",
+    "x[0].mul_(2)",
+    "x[0][0] = 0",
+    "x[-1].add_(1)",
+    "x[::2].mul_(2)",
+    "x[len(x) // 2 :].neg_()",
+    "x[[0, 1]] = 0",
+    "idx = torch.tensor([0, 3])\nx[idx] = 0",
+    "x[range(3)] = 0",
+    "x.narrow(0, 0, 4).zero_()",
+    "x.view(2, 4, 4)[0] = 0",
+    "torch.mul(x[:2], 2, out=x[:2])",
+    "half = x[: len(x) // 2]\nhalf *= 2",
+    "half = x[: len(x) // 2]\nhalf.mul_(2)",
+    "a, b = x.chunk(2)\na.mul_(2)",
+    "a, b = x.split(4)\nb += 1",
+    "rows = x.unbind(0)\nrows[1].zero_()",
+    "rows = list(x)\nrows[0].zero_()",
+    "first = x[0]\nfor row in x:\n    row.sub_(first)",
+]
+IN_TURNS = [
+    "for row in x[:3]:\n    row.zero_()",
+    "for row in x[::2]:\n    row.mul_(2)",
+    "for i, row in enumerate(x):\n    row.mul_(i)",
+    "for i, row in enumerate(x):\n    row += i",
+    "for i, row in enumerate(x):\n    if i % 2:\n        row.zero_()",
+    "for i in range(0, len(x), 2):\n    x[i] *= 2",
+    "for i in range(1, len(x)):\n    x[i] = 0",
+    "for i in range(len(x) // 2):\n    x[i] = 0",
+    "for i in range(4):\n    x[i].mul_(2)",
+    "for i in (1, 3):\n    x[i].mul_(3)",
+    "for i in range(len(x)):\n    if i == 0:\n        continue\n    x[i] = 0",
+    "for i in range(len(x)):\n    if i == 3:\n        break\n    x[i].zero_()",
+    "for row, k in zip(x, range(100)):\n    row.mul_(k)",
+    "for row, other in zip(x, x.flip(0)):\n    row.copy_(other)",
+    "last = torch.zeros(4)\nfor row in x:\n    row.add_(last)\n    last = row",
+    "m = torch.ones_like(x)\nfor i, row in enumerate(m):\n    row.mul_(i)\nx = x * m",
+    "m = torch.ones(len(x), 1)\nfor i in range(0, len(x), 2):\n    m[i] = 0\nx = x * m",
+]
+EACH = [
+    "x[:, :2].zero_()",
+    "x[:, 0].mul_(2)",
+    "a, b = x.chunk(2, 1)\na.mul_(2)",
+    "for row in x:\n    row.mul_(2)",
+    "for row in list(x):\n    row += 1",
+    "for row in x:\n    if row[0] > 0:\n        row.zero_()",
+    "for row, t in zip(x, y):\n    row.mul_(t)",
+    "for i, row in enumerate(x):\n    row.mul_(y[i])",
+    "for i in range(len(x)):\n    x[i] *= 2",
+    "for i in range(0, x.size(0)):\n    x[i].mul_(2)",
+    "for i in range(x.shape[0]):\n    if y[i] > 0:\n        x[i] = 0",
+    "for j in range(x.size(1)):\n    x[:, j] *= j",
+    "for j in range(4):\n    if j == 2:\n        continue\n    x[:, j] = 0",
+    "w = torch.linspace(0, 1, 4)\nfor i in range(len(x)):\n    x[i] *= w",
+    "m = torch.zeros_like(x)\nfor i in range(len(x)):\n    m[i] = x[i] * 2\nx = m",
+]
+TURNED = [
+    "x = x.permute(1, 0).reshape(-1, 4)",
+    "x = x.t().contiguous().view(-1, 4)",
+    "x = x.mT.reshape(-1, 4)",
+    "x = x.swapaxes(0, 1).reshape(-1, 4)",
+    "x = torch.einsum('ij->ji', x).reshape(-1, 4)",
+    "x = torch.as_strided(x, (8, 4), (1, 8))",
+]
+TURNED_BACK = [
+    "x = x.t().contiguous().t()",
+    "x = x.view(-1, 2, 2).mT.reshape(-1, 4)",
+    "x = x.view(-1, 1, 4).transpose(0, 1).reshape(-1, 4)",
+]
+
+
+@pytest.mark.parametrize("turn", [*SOME, *IN_TURNS])
+def test_some_samples_are_changed_with_the_whole_batch_there(turn: str) -> None:
+    conversion = conversion_of(of_a_loader(turn), options=Options())
+    assert conversion.strategy is Strategy.SHARED
+    assert any(why in one.message for one in conversion.of(Level.ADVICE) for why in TOLD)
+
+
+@pytest.mark.parametrize("turn", [*EACH, *TURNED_BACK])
+def test_each_sample_is_changed_on_its_own_rank(turn: str) -> None:
+    assert conversion_of(of_a_loader(turn), options=Options()).strategy is Strategy.SHARDED
+
+
+@pytest.mark.parametrize("turn", TURNED)
+def test_rows_of_a_turned_batch_are_of_several_samples(turn: str) -> None:
+    assert conversion_of(of_a_loader(turn), options=Options()).strategy is Strategy.SHARED
