@@ -393,3 +393,22 @@ def test_a_call_that_returns_early_has_set_what_another_reads(first: str, kept: 
     second = "back" if first == "norm" else "norm"
     turn = f"x = normalised(x, '{first}')\nx = normalised(x, '{second}')\nloss = ((model(x) - y) ** 2).mean()"
     assert bool(links(training(turn, NORMALISED))) is kept
+
+
+@pytest.mark.parametrize(
+    "decides",
+    [
+        "worse = worse + 1 if mean > last else 0\nlast = mean\nif worse >= 1:\n    worse = 0",
+        "late, last = mean > last, min(last, mean)\nif late:\n    worse = 1",
+    ],
+)
+def test_an_optimizer_that_figures_have_made_anew(decides: str) -> None:
+    """Which one takes the step is no sample in its loss."""
+    anew = f"{decides}\n    optimizer = torch.optim.Adam(model.parameters())\n".replace("\n", "\n    ")
+    loop = (
+        "last, worse = float('inf'), 0\nfor epoch in range(3):\n    total = 0.0\n    for x, y in loader:\n"
+        f"        loss = nn.functional.mse_loss(model(x), y)\n{STEP}        total += loss.item() * len(x)\n"
+        f"    mean = total / 64\n    {anew}"
+    )
+    conversion = conversion_of(script(imports=MORE, loop=loop.rstrip(" ")), options=Options())
+    assert conversion.strategy is Strategy.SHARDED

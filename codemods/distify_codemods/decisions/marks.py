@@ -13,7 +13,7 @@ Mark = TypeVar("Mark", bound=Obj)
 def marks(facts: Facts, kind: type[Mark]) -> list[Mark]:
     """Those of what training's backward passes begin at."""
     losses = [event.receiver for event in facts.backwards if facts.in_training(event)]
-    losses += [event.value for event in facts.steps]  # of closures
+    losses += [event.value for event in facts.steps if event.arguments.all()]  # of closures
     found = {source for value in losses for source in value.sources if isinstance(source, kind)}
     return sorted(found, key=lambda one: one.number)
 
