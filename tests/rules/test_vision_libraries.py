@@ -42,6 +42,48 @@ def test_other_losses_are_no_means(made: str) -> None:
     assert any(word in new for word in ("gather_samples", "rt.data_parallel(model)", "rt.world_size()"))
 
 
+OF_PICTURES = (
+    "import kornia\nimport pytorch_msssim\nfrom kornia.losses import SSIMLoss\nfrom pytorch_msssim import SSIM, ssim\n"
+)
+
+
+def _compared(loss: str, setup: str = "") -> str:
+    loop = LOOP.replace("nn.functional.mse_loss(model(x), y)", loss)
+    return converted(script(imports=IMPORTS + OF_PICTURES, setup=setup, loop=loop), AUTO)
+
+
+@pytest.mark.parametrize(
+    ("made", "loss"),
+    [
+        ("", "1 - ssim(model(x), y, data_range=1, size_average=True)"),
+        ("", "1 - pytorch_msssim.ms_ssim(model(x), y)"),
+        ("", "1 - ssim(model(x), y, size_average=False).mean()"),
+        ("", "kornia.losses.ssim_loss(model(x), y, 5)"),
+        ("criterion = SSIM(1.0, size_average=False)", "1 - criterion(model(x), y).mean()"),
+        ("criterion = SSIMLoss(5)", "criterion(model(x), y)"),
+    ],
+)
+def test_how_alike_pictures_are_is_a_mean_over_them(made: str, loss: str) -> None:
+    new = _compared(loss, f"{made}\n")
+    assert "DistributedDataParallel(" in new
+    assert "gather_samples" not in new
+    assert "rt.sum_over_ranks" not in new
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "1 - ssim(model(x), y, size_average=False).min()",
+        "1 - ssim(model(x), y, size_average=averages).mean()",
+        "kornia.losses.ssim_loss(model(x), y, 5, reduction='sum') / 8",
+        "kornia.losses.psnr_loss(model(x), y, 1.0)",
+    ],
+)
+def test_what_else_is_made_of_pictures_is_none(loss: str) -> None:
+    new = _compared(loss, "averages = bool(len(data) % 2)\n")
+    assert any(word in new for word in ("gather_samples", "rt.data_parallel(model)", "rt.world_size()"))
+
+
 @pytest.mark.parametrize("made", ["timm.data.Mixup(num_classes=3)", "timm.data.mixup.Mixup(mixup_alpha=0.2)"])
 @pytest.mark.parametrize("loss", ["timm.loss.SoftTargetCrossEntropy()", "nn.CrossEntropyLoss()"])
 def test_samples_that_are_mixed_with_each_other_are_of_the_whole_batch(made: str, loss: str) -> None:

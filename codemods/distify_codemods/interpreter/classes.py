@@ -15,6 +15,7 @@ from distify_codemods.interpreter import (
     attributes,
     definitions,
     holding,
+    modules,
     optimizers,
     overlaid,
     rebinding,
@@ -269,8 +270,12 @@ def inherited_layer(machine: Machine, obj: Instance) -> External | None:
 
 
 def derive(machine: Machine, obj: Instance, arguments: Arguments, node: cst.CSTNode) -> None:
-    """The constructor of a library's loader, for an object of a class derived from it."""
-    loader = next((name for name in obj.of.libraries if name in torch_data.LOADERS), "") if obj.of else ""
+    """The constructor of a library's loader, or list of modules, for an object of a class derived from it."""
+    libraries = obj.of.libraries if obj.of is not None else ()
+    container = next((name for name in libraries if name in torch_nn.CONTAINERS), "")
+    if container:
+        modules.contain(machine, obj, container, arguments)
+    loader = next((name for name in libraries if name in torch_data.LOADERS), "")
     if loader:
         made = machine.call_reference(loader, arguments, node).single()
         obj.base = made if isinstance(made, External) else None

@@ -14,7 +14,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.inside import contained, core, root, values_in
 from distify_codemods.interpreter import collated, pooling
-from distify_codemods.libraries import computing, downloads, outside, torch_tensors
+from distify_codemods.libraries import computing, downloads, outside, torch_losses, torch_tensors
 from distify_codemods.objects import Arguments, External, Instance, Method
 from distify_codemods.ordered import EMPTY
 from distify_codemods.origins import CHANCE, Draw, Foreign, Played, Reduction, Unseen
@@ -88,7 +88,7 @@ def played(machine: Machine, name: str, obj: Obj | None, value: Value, node: cst
 
 
 def is_known(name: str) -> bool:
-    return name.startswith(computing.LIBRARIES)
+    return name.startswith(computing.LIBRARIES) or name in torch_losses.FUNCTIONS
 
 
 def _unknown(machine: Machine, obj: Obj, call: cst.Call) -> str:

@@ -11,7 +11,18 @@ import libcst as cst
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import to_library
-from distify_codemods.interpreter import collated, cuts, holding, pairing, parts, rows, sampling, single_rows, text
+from distify_codemods.interpreter import (
+    collated,
+    cuts,
+    holding,
+    modules,
+    pairing,
+    parts,
+    rows,
+    sampling,
+    single_rows,
+    text,
+)
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
@@ -174,7 +185,7 @@ def _next_of(machine: Machine, obj: Instance, place: cst.CSTNode, part: str) -> 
         method = machine.attribute(obj, name)
         if method.objs:
             return machine.call(method, Arguments(), place)
-    return NOTHING
+    return modules.held_by(obj) or NOTHING
 
 
 def while_drawing(machine: Machine, action: Callable[[], Result]) -> tuple[Result, Ordered[External]]:

@@ -109,6 +109,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         value = external(machine, torch_nn.MADE_OF_WEIGHTS[name], Arguments(), node)
     elif name in torch_optim.MODES or name in drawing.GENERATORS or seeding.is_seeding(name) or _is_class(name):
         value = external(machine, name, arguments, node)
+    elif (loss := losses.of_function(name, arguments)) is not None:
+        value = loss
     elif torch_tensors.computes(name):
         value = tensor_functions.function(machine, name, arguments, node)
     else:

@@ -23,7 +23,10 @@ def of_module(obj: External, arguments: Arguments) -> Value | None:
 
 
 def of_function(name: str, arguments: Arguments) -> Value | None:
-    """The value of `F.cross_entropy(...)`, or None where the function is no loss."""
+    """The value of `F.cross_entropy(...)`, or None where the function is no loss.
+
+    name: the last one, of a function of torch; of another library's, the full one.
+    """
     loss = torch_losses.FUNCTIONS.get(name)
     if loss is None:
         return None
@@ -61,6 +64,8 @@ def _scale(loss: Loss, option: Option, given: list[Value]) -> Scale:
     if kinds & {Scale.MEAN, Scale.SUM}:
         return Scale.COUPLED  # a loss of means is no mean of losses
     kind = _reduction(option)
+    if kind == "sum" and loss.of_each:
+        return Scale.SAMPLES
     if kind == "sum":
         return Scale.SUM
     if kind == "none":

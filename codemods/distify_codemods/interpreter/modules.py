@@ -16,10 +16,16 @@ if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 LATER = "[]"  # the attribute that holds what was added later, or under a name that is not known
+GIVEN = "()"  # that of an object whose class is derived from a container: the container that its base has made
 
 
 def held_by(obj: Obj, key: object = None) -> Value | None:
     """The modules in a container, or the one under a key; None where they are not known."""
+    if is_a_container(obj):
+        key = key if LATER not in obj.attributes else None
+        known = (held_by(one, key) for one in obj.attributes[GIVEN].objs)
+        found = join(*(one for one in known if one is not None), obj.attributes.get(LATER, NOTHING))
+        return found if found.objs else None
     if not isinstance(obj, External) or obj.name not in torch_nn.CONTAINERS or obj.whole is not None:
         return None
     given = obj.arguments.positional if obj.arguments is not None else []
@@ -39,6 +45,18 @@ def held_by(obj: Obj, key: object = None) -> Value | None:
         return places[key]
     found = join(*items, obj.attributes.get(LATER, NOTHING))
     return found if found.objs else None
+
+
+def is_a_container(obj: Obj) -> bool:
+    """Whether its class is derived from one."""
+    return isinstance(obj, Instance) and GIVEN in obj.attributes
+
+
+def contain(machine: Machine, obj: Instance, container: str, arguments: Arguments) -> None:
+    """`super().__init__(*layers)`, of a class that is derived from a container."""
+    made = machine.made(External, obj.site, obj, GIVEN, name=container)
+    made.arguments = arguments if made.arguments is None else made.arguments.joined(arguments)
+    machine.keep(obj.attributes, GIVEN, Value(made.alone))
 
 
 def by_place(obj: Obj) -> list[Value]:

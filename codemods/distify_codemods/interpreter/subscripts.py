@@ -143,7 +143,9 @@ def _item_of_instance(
         key = machine.values.get(index.value, NOTHING)
         return machine.call(method, Arguments([key]), node)
     table = holding.held(machine, obj)
-    return _item_of(machine, table, known, only_index, receiver, node) if table is not None else NOTHING
+    if table is not None:
+        return _item_of(machine, table, known, only_index, receiver, node)
+    return (modules.held_by(obj, known) if only_index else None) or NOTHING
 
 
 _PARTS = range(8)  # of a batch; a negative index is more often that of a sample

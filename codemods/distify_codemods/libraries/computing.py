@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from distify_codemods.libraries import graphs
+from distify_codemods.libraries import graphs, torch_losses
 
 #: Libraries whose functions are in the tables, or compute nothing on batches.
 LIBRARIES = (
@@ -97,4 +97,4 @@ def is_a_part(model: str, name: str) -> bool:
 def is_a_layer(name: str) -> bool:
     """Whether it does to each sample what it does alone, whatever it is made with."""
     plain = name.startswith(MODULES) and not name.startswith((*OTHERS, "transformers."))
-    return plain and name not in PASSING
+    return (plain and name not in PASSING) or torch_losses.of_class(name) is not None

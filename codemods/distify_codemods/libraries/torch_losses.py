@@ -13,6 +13,7 @@ class Loss(NamedTuple):
     function: str
     tensors: int
     options: tuple[str, ...]
+    of_each: bool = False  # without an average they have a number for each sample, and no sum
 
 
 _PLAIN = "size_average reduce reduction"
@@ -44,7 +45,6 @@ CLASSES = {
         ("CTCLoss", "ctc_loss", 4, "blank reduction"),
     )
 }
-FUNCTIONS = {loss.function: loss for loss in CLASSES.values()}
 #: What is compared, under the names that the functions have for it.
 TENSORS = frozenset(
     """input target input1 input2 x1 x2 anchor positive negative var log_probs targets input_lengths
@@ -55,13 +55,21 @@ BY_ENTRY = frozenset(
     "l1_loss mse_loss smooth_l1_loss huber_loss soft_margin_loss poisson_nll_loss kl_div binary_cross_entropy "
     "binary_cross_entropy_with_logits".split()
 )
-_OF_PICTURES = Loss("", 2, ("data_range", "size_average", "win_size", "win_sigma", "channel", "spatial_dims"))
+_SSIM = Loss("", 2, ("data_range", "size_average", "win_size", "win_sigma", "channel", "spatial_dims"), of_each=True)
+_SSIM_LOSS = Loss("", 2, ("window_size", "max_val", "eps", "reduction", "padding"))
 #: Means over samples that other libraries have.
 _OF_OTHERS = {
-    **dict.fromkeys(("pytorch_msssim.SSIM", "pytorch_msssim.MS_SSIM"), _OF_PICTURES),
+    **dict.fromkeys(("pytorch_msssim.SSIM", "pytorch_msssim.MS_SSIM"), _SSIM),
+    **dict.fromkeys(("kornia.losses.SSIMLoss", "kornia.losses.SSIM3DLoss"), _SSIM_LOSS),
     "timm.loss.LabelSmoothingCrossEntropy": Loss("", 2, ("smoothing",)),
     "timm.loss.SoftTargetCrossEntropy": Loss("", 2, ()),
     "timm.loss.BinaryCrossEntropy": Loss("", 2, ("smoothing", "target_threshold", "weight", "reduction")),
+}
+#: Functions: those of torch by their last names, others by their full ones.
+FUNCTIONS = {
+    **{loss.function: loss for loss in CLASSES.values()},
+    **dict.fromkeys(("pytorch_msssim.ssim", "pytorch_msssim.ms_ssim"), _SSIM),
+    **dict.fromkeys(("kornia.losses.ssim_loss", "kornia.losses.ssim3d_loss"), _SSIM_LOSS),
 }
 #: The class that these leave out unless they are told another one.
 IGNORED = -100
