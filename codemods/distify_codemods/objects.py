@@ -170,6 +170,7 @@ class Sequence(Obj):
     drawn: bool = False  # random numbers say how many items it has
     mixed: bool = False  # items that are no longer told apart have entries for samples, or have none
     deals: Ordered[External] = EMPTY  # the loaders that each item is a batch of: a generator, list(loader)
+    lengths: tuple[tuple[cst.CSTNode, Value], ...] = ()  # how many items it was given by each place; see `lengths`
     code: Suspended | None = None  # of a generator of the script's: the call that made it, which goes on in each item
 
     def parts(self) -> tuple[Value, ...]:
@@ -307,6 +308,6 @@ changing(External, "arguments")
 changing(Partial, "arguments")
 changing(Suspended, "arguments")
 changing(Method, "receiver")
-changing(Sequence, "items", "element", "per_sample", "of_each", "drawn", "mixed", "deals")
+changing(Sequence, "items", "element", "per_sample", "of_each", "drawn", "mixed", "deals", "lengths")
 changing(Mapping, "items", "rest", "keys", "factory")
 changing(Passing, "over", "zipped")

@@ -452,3 +452,13 @@ def test_a_size_is_the_same_setting_by_whichever_way_it_is_read(read: str) -> No
     assert [code for code, _ in blocked(before)] == ["BATCH01"]
     width = before.replace("torch.zeros(size, 4)", "torch.zeros(1, 4)")
     assert blocked(width) == set()
+
+
+@pytest.mark.parametrize("size", ["max(3, cores)", "min(7, cores * 2)", "max(3, cores // 2, 5)"])
+def test_the_larger_of_a_number_and_of_what_is_not_known(size: str) -> None:
+    """It is neither of them for certain: nothing is said of three samples, or of seven."""
+    before = script(
+        imports=f"import os\n{IMPORTS}", setup="cores = os.cpu_count()\n", loader=f"loader = DataLoader(data, {size})\n"
+    )
+    assert not findings("BATCH01", before, Level.ADVICE)
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARDED

@@ -164,6 +164,9 @@ CALLED = "return padded(self.x[i], 4), self.y[i]"
         "pad = torch.zeros(n)\n    pad[0] += x[0]",
         "pad = torch.zeros(n)\n    pad.add_(x)",
         "rows = list(x)\n    rows.append(x)\n    pad = torch.stack(rows).sum(0)",
+        "rows = []\n    for _ in range(2):\n        rows.append(x)\n    pad = torch.stack(rows).sum(0)",
+        "kept = {}\n    kept['a'] = x\n    pad = kept['a']",
+        "rows = [0 * x for _ in range(2)]\n    rows[0] += x\n    pad = rows[0]",
     ],
 )
 def test_what_is_made_anew_in_each_call(made: str) -> None:

@@ -412,3 +412,42 @@ def test_an_optimizer_that_figures_have_made_anew(decides: str) -> None:
     )
     conversion = conversion_of(script(imports=MORE, loop=loop.rstrip(" ")), options=Options())
     assert conversion.strategy is Strategy.SHARDED
+
+
+AHEAD = """\
+def get_batch():
+    rows = torch.randint(len(inputs) - 1, (8,))
+    return inputs[rows], inputs[rows + 1]
+
+
+inputs = torch.randn(64, 4)
+x, y = get_batch()
+for step in range(20):
+    {turn}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+MET = "loss = ((model(x) - y) ** 2).mean()"
+
+
+def dealt_ahead(turn: str) -> str:
+    return script(imports=MORE, data="", loader="", loop=AHEAD.replace("{turn}", turn.replace("\n", "\n    ")))
+
+
+def test_a_batch_that_is_dealt_for_the_next_turn_is_taken_in_shares() -> None:
+    after = converted(dealt_ahead(f"{MET}\nx, y = get_batch()"), Options())
+    assert after.count("x, y = rt.shard_batch(get_batch())\n") == 2
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        f"{MET}\nx, y = get_batch()\nloss = loss + model(x).mean()",
+        f"old = x\n{MET}\nx, y = get_batch()\nloss = loss + model(old - x).mean()",
+        "z, _ = get_batch()\nloss = ((model(x) - z) ** 2).mean()\nx, y = get_batch()",
+        f"{MET}\nx, y = x + get_batch()[0], y",
+    ],
+)
+def test_a_batch_that_is_mixed_with_the_next(turn: str) -> None:
+    assert conversion_of(dealt_ahead(turn), options=Options()).strategy is Strategy.SHARED

@@ -401,9 +401,13 @@ def test_beside_it_what_is_a_ranks_own_stays_that() -> None:
 
 def test_figures_of_a_loop_for_both_phases() -> None:
     text = (Path(__file__).parents[2] / "fixtures" / "phases" / "train.py").read_text()
-    (said,) = [one.message for one in conversion_of(text).findings if one.code == "METRIC01"]
+    found = conversion_of(text).findings
+    (said,) = [one.message for one in found if one.code == "METRIC01"]
     names = "running_loss, running_corrects"
     assert said == f"{names}: summed over the ranks where the evaluation's are, in the loop of both"
+    (summed,) = [one.message for one in found if one.code == "EVAL01" and names in one.message]
+    assert summed.startswith(f"evaluated in shares, and {names} summed over the ranks, and samples that stand in the")
+    assert summed.endswith("twice count twice: the size of the data set counts them once")
 
 
 NAMED = """

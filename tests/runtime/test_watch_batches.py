@@ -29,6 +29,8 @@ optimizer = torch.optim.SGD([*net.parameters(), *maker.parameters()], lr=0.1)
 for x in DataLoader(Stream(), batch_size=4):
     if case == "also":
         x = x + rt.rank()
+    if case == "one row":
+        x = x[:1].expand(4, 4)  # noise that was made the same for each sample
     if case == "made":
         x = maker(torch.ones(4, 4))  # by a model that learns, of the same on all ranks
     net(x).square().mean().backward()
@@ -45,6 +47,6 @@ def test_a_stream_that_every_rank_reads_whole_is_told() -> None:
     assert ended[1].err == ""
 
 
-@pytest.mark.parametrize("case", ["shared out", "also", "constant", "made"])
+@pytest.mark.parametrize("case", ["shared out", "also", "constant", "made", "one row"])
 def test_batches_of_ones_own_and_what_is_no_batch(case: str) -> None:
     assert [(one.code, one.err) for one in run_script(TRAIN, case)] == [(0, ""), (0, "")]

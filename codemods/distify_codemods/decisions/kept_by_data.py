@@ -39,6 +39,7 @@ _ADDING = python.ADDING | {"update"}
 _TAKING = frozenset("pop popleft popitem".split())
 _ONE_ENTRY = frozenset("get setdefault".split())
 _OF_SIZE = frozenset("shape size dtype maxlen".split())
+_MAKING = (cst.Call, cst.List, cst.Dict, cst.Set, cst.BaseComp)
 _SAME = (cst.Equal, cst.NotEqual, cst.In, cst.NotIn)
 
 
@@ -163,7 +164,7 @@ class _Sampling:
     def _is_made_there(self, module: Module, bound: cst.CSTNode) -> bool:
         target = module.parents.get(bound)
         given = module.parents.get(target) if isinstance(target, cst.AssignTarget) else None
-        if not isinstance(given, cst.Assign) or len(given.targets) > 1 or not isinstance(given.value, cst.Call):
+        if not isinstance(given, cst.Assign) or len(given.targets) > 1 or not isinstance(given.value, _MAKING):
             return False
         made = self._facts.value(given.value)
         plain = all(isinstance(obj, (Mapping, Sequence, Zero)) and obj.site is given.value for obj in made.objs)

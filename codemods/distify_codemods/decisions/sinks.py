@@ -17,7 +17,7 @@ from distify_codemods.decisions.places import Place
 from distify_codemods.decisions.put_into import reads_again
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core, root
-from distify_codemods.libraries import effects, in_place, python
+from distify_codemods.libraries import effects, guarded, in_place, python
 from distify_codemods.libraries.registry import Role, find, functions, is_tracker
 from distify_codemods.objects import Bound, Class, External, Function, Instance, Mapping, Method, Partial, Sequence
 from distify_codemods.program import Module
@@ -56,7 +56,7 @@ class Sink:
         return not self.fresh and (place is not Place.ELSEWHERE or self.kind is Kind.LOGGED)
 
 
-_FILES = frozenset([*effects.HANDLES, *effects.KEEPS, *effects.IN_MEMORY])
+_FILES = frozenset([*effects.HANDLES, *effects.KEEPS, *effects.IN_MEMORY, *effects.DEPICTS])
 _LOGGERS = ("logging.", "loguru.")
 
 
@@ -167,7 +167,7 @@ def _taker(facts: Facts, node: cst.Call, loggers: tuple[str, ...]) -> Kind | Non
         if isinstance(obj, Method) and obj.name in effects.WRITING_METHODS:
             return Kind.LOGGED
         name = _full_name(obj)
-        if is_tracker(name) or name in _FILES or name.startswith(loggers):
+        if is_tracker(name) or name in _FILES or name.startswith((*loggers, *guarded.PLOTS)):
             return Kind.LOGGED
         if isinstance(obj, (Function, Class)) or _is_sent(facts, node):
             return Kind.HANDED

@@ -16,6 +16,7 @@ from distify_codemods.interpreter import (
     holding,
     iteration,
     iterators,
+    lengths,
     records,
     scales,
     tensor_functions,
@@ -45,6 +46,8 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
         return Value(scale=Scale.CONST)  # `len([image, depth])`, whatever the batch
     if name == "len" and first.objs == ENTRY:
         return Value(scale=Scale.SAMPLES, sources=first.sources)
+    if name == "len" and (told := lengths.of(first)) is not None:
+        return told
     if name == "len":
         scale = Scale.COUNT if first.scale in (Scale.SAMPLES, Scale.COUNT) else Scale.CONST
         scale = {Scale.RAGGED: Scale.SUM, Scale.COUPLED: Scale.COUPLED}.get(first.scale, scale)
@@ -164,6 +167,8 @@ def _sum(arguments: Arguments) -> Value:
     item = holding.any_item(first)
     listed = any(isinstance(obj, Sequence) and not obj.of_each for obj in first.objs)  # tensors: added entry by entry
     scale = Scale.SUM if item.scale in PER_SAMPLE and not listed else item.scale
+    if item.scale in (Scale.MEAN, Scale.SUM) and (many := lengths.of(first)) is not None:
+        scale = scale if many.scale is Scale.CONST else Scale.COUPLED  # as often as there are samples
     return Value(scale=scale, sources=item.sources | first.sources)
 
 
@@ -180,6 +185,7 @@ def namespace(machine: Machine, obj: Obj) -> dict[str, Value] | None:
 _ADDING = frozenset("append add insert extend appendleft extendleft put put_nowait update".split())
 #: Those that put in what is in something else.
 _EXTENDING = frozenset("extend extendleft update".split())
+_OF_SETS = ("add", "update")
 _NEXT = ("__next__", "next", "send")
 _OF_SAME_LENGTH = frozenset({"index", "count", "copy", "sort", "reverse", "__len__", "__getitem__"})
 
@@ -202,12 +208,16 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
         return records.row_as_dictionary(machine, obj, node)
     if name not in _OF_SAME_LENGTH:
         forms.resized(machine, own, arguments.first if name in _EXTENDING else NOTHING)
+        if name in _OF_SETS and any(one.scale is not Scale.CONST for one in arguments.all()):
+            lengths.told(machine, obj, node, None)  # what is there already is not put in once more
+        elif name in (*_ADDING, "__iadd__"):
+            lengths.changed(machine, own, node, arguments.first if name in (*_EXTENDING, "__iadd__") else None)
     if name in _NEXT:
         given = join(*(machine.send(obj, one, node) for one in arguments.positional if not one.is_none))
         return join(given, iteration.element_of(machine, own, node))
     if name in _ADDING:
         several = name in _EXTENDING
-        put_in = map(holding.any_item, arguments.positional) if several else arguments.positional[-1:]
+        put_in = map(holding.entry_of, arguments.positional) if several else arguments.positional[-1:]
         item = join(*put_in)
         holding.append(machine, obj, machine.tainted(forms.added(machine, item)))
         return NOTHING
@@ -215,7 +225,7 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
         holding.append(machine, obj, machine.tainted(join(*arguments.positional[1:])))
         return NOTHING
     if name in ("__iadd__", "__add__"):
-        holding.append(machine, obj, machine.tainted(holding.any_item(arguments.first)))
+        holding.append(machine, obj, machine.tainted(holding.entry_of(arguments.first)))
         return own
     if name == "__getitem__":
         return holding.any_item(own)

@@ -17,6 +17,7 @@ from distify_codemods.interpreter import (
     forms,
     holding,
     iteration,
+    lengths,
     operators,
     pairing,
     pooling,
@@ -29,7 +30,7 @@ from distify_codemods.one_value import gives_one_number
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Choice, Counter
 from distify_codemods.scale import FIGURES, PER_SAMPLE, Scale
-from distify_codemods.values import NOTHING, Value, join
+from distify_codemods.values import NOTHING, Value, join, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -40,13 +41,18 @@ def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
     items = tuple(ways.marked(machine, machine.evaluate(element.value)) for element in node.elements)
     obj = machine.made(Sequence, node)
     if starred:
-        obj.grow(*(join(item, holding.any_item(item)) for item in items))
+        several = (isinstance(element, cst.StarredElement) for element in node.elements)
+        obj.grow(*(holding.entry_of(item) if star else item for star, item in zip(several, items, strict=True)))
         for element, item in zip(node.elements, items, strict=True):
-            if isinstance(element, cst.StarredElement):
+            starred = isinstance(element, cst.StarredElement)
+            if starred:
                 forms.resized(machine, Value(obj.alone), item)
+            lengths.told(machine, obj, element, lengths.of_iterable(item) if starred else Value())
     else:
         old = obj.items if obj.items is not None and len(obj.items) == len(items) else items
         obj.items = tuple(join(one, other) for one, other in zip(old, items, strict=True))
+        if items:
+            lengths.told(machine, obj, node, Value())
     value = join(*items)
     if starred and isinstance(node, cst.Set) and value.scale in PER_SAMPLE:
         value = replace(value, scale=Scale.COUPLED)  # `{*labels}`: what is there once for all samples
@@ -134,12 +140,28 @@ def _comp_result(
     made.items = tuple(value for _, value in turns) if known else None
     made.per_sample = over is not None and cuts.goes_through_samples(machine, node, over)
     made.of_each = made.of_each or of_each
+    lengths.told(machine, made, node, _length(machine, node))
     made.deals |= dealt & whole.sources
     picked = _picked(machine, node.for_in)
     if made.deals or any(isinstance(one, Choice) for one in picked):
         _say_tests(machine, node.for_in)
     value = Value(made.alone, whole.scale, whole.sources | picked)
     return value if known else forms.comprehended(machine, node.for_in, value)
+
+
+def _length(machine: Machine, node: cst.BaseComp) -> Value | None:
+    """How many items it has."""
+    loops = list(_nested(node.for_in))
+    many = [lengths.of_iterable(machine.values.get(loop.iter, NOTHING)) for loop in loops]
+    told = [one for one in many if one is not None]
+    counted = [one for one in told if one.scale is not Scale.CONST]
+    tests = [machine.values.get(one.test, NOTHING) for loop in loops for one in loop.ifs]
+    by_samples = any(one.scale is not Scale.CONST for one in tests)
+    if len(told) < len(many) or (isinstance(node, cst.SetComp) and counted) or (by_samples and not counted):
+        return None
+    if len(counted) == 1 == len(many) and not by_samples:
+        return counted[0]
+    return Value(scale=Scale.SUM, sources=sources_of([*counted, *tests])) if counted else Value()
 
 
 def _say_tests(machine: Machine, node: cst.CompFor) -> None:

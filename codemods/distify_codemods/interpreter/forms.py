@@ -263,8 +263,8 @@ def added(machine: Machine, value: Value) -> Value:
 def resized(machine: Machine, lists: Value, by: Value = NOTHING) -> None:
     """Items are put into lists or taken out here. `by`: what there are as many of."""
     function = machine.frame.node
-    leaving = _leaving(function) if isinstance(function, cst.FunctionDef) else ()
-    tests = (machine.values.get(test, NOTHING) for test in leaving)
+    ends = leaving(function) if isinstance(function, cst.FunctionDef) else ()
+    tests = (machine.values.get(test, NOTHING) for test in ends)
     by_chance = CHANCE in machine.control or any(map(_is_random, tests)) or counts_by_chance(by)
     if by_chance or any(_turns_by_chance(machine, here.node) for here in machine.here.loops):
         _has_a_drawn_number(machine, lists)
@@ -286,11 +286,11 @@ def _turns_by_chance(machine: Machine, loop: cst.CSTNode) -> bool:
         return True
     if isinstance(loop, cst.While) and _is_random(machine.values.get(loop.test, NOTHING)):
         return True
-    return any(_is_random(machine.values.get(test, NOTHING)) for test in _leaving(loop))
+    return any(_is_random(machine.values.get(test, NOTHING)) for test in leaving(loop))
 
 
 @lru_cache(maxsize=4096)
-def _leaving(loop: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
+def leaving(loop: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
     """The tests upon which a turn, a loop or a function ends early."""
     tests = (one for one in tree.walk(loop) if isinstance(one, cst.If))
     ends = (cst.Break, cst.Continue, cst.Return)

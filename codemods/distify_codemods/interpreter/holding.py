@@ -19,7 +19,7 @@ from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import PART, SEVERAL, Shape
 from distify_codemods.reads import Table
 from distify_codemods.scale import PER_SAMPLE, Scale
-from distify_codemods.values import NOTHING, SIZE, Value, join
+from distify_codemods.values import ENTRY, NOTHING, SIZE, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -137,6 +137,15 @@ def reordered(machine: Machine, name: str, call: cst.CSTNode) -> None:
     if place is not None:
         into = machine.values.get(place, NOTHING)
         relate(machine, place, into, into)
+
+
+def entry_of(over: Value) -> Value:
+    """What going through a value may give: a part of a batch gives its samples."""
+    item = any_item(over)
+    if SEVERAL in item.sources:
+        return parts.computed(item)  # one of several tensors: `x.chunk(2, dim=1)`
+    a_part = over.scale is item.scale is Scale.SAMPLES and PART in over.sources and not over.objs
+    return replace(item, objs=ENTRY) if a_part else item
 
 
 def _key(machine: Machine, node: cst.Subscript) -> object:

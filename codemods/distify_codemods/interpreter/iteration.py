@@ -17,7 +17,6 @@ from distify_codemods.interpreter import (
     holding,
     modules,
     pairing,
-    parts,
     rows,
     sampling,
     single_rows,
@@ -26,9 +25,9 @@ from distify_codemods.interpreter import (
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import PART, SEVERAL, Counter
+from distify_codemods.origins import Counter
 from distify_codemods.scale import PER_SAMPLE, Scale
-from distify_codemods.values import ENTRY, NOTHING, Value, join
+from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -111,18 +110,10 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
         machine.event(Kind.DRAW, place, name=part, receiver=whole, value=Value(Ordered(taken)))
     if found:
         return join(*found)
-    item = _entry_of(over)
+    item = holding.entry_of(over)
     if isinstance(place, cst.For) and pairing.gives_samples(over):
         item = Value(scale=Scale.COUPLED, sources=over.sources)  # what is summed over turns is summed over samples
     return single_rows.gone_through(machine, over, item, place)
-
-
-def _entry_of(over: Value) -> Value:
-    item = holding.any_item(over)
-    if SEVERAL in item.sources:
-        return parts.computed(item)  # one of several tensors: `x.chunk(2, dim=1)`
-    a_part = over.scale is item.scale is Scale.SAMPLES and PART in over.sources and not over.objs
-    return replace(item, objs=ENTRY) if a_part else item
 
 
 def _batch(machine: Machine, loader: External, place: cst.CSTNode) -> Value:

@@ -10,7 +10,7 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.inside import contained
-from distify_codemods.interpreter import holding, iteration, pairing
+from distify_codemods.interpreter import holding, iteration, lengths, pairing
 from distify_codemods.libraries import in_place, python
 from distify_codemods.objects import Arguments, Parameters, Passing, Sequence
 from distify_codemods.ordered import Ordered
@@ -76,6 +76,7 @@ def _listed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         item, dealt = iteration.while_drawing(machine, lambda: iteration.element_of(machine, over, node, iteration.ALL))
         parameters = Ordered(obj for obj in contained(given) if isinstance(obj, Parameters))
         made.items = None
+        lengths.told(machine, made, node, lengths.of_iterable(given))
         made.grow(item, *([Value(parameters)] if parameters else []))
         made.deals |= dealt
     key = sorted_by(machine, arguments, holding.any_item(Value(made.alone)), node)
@@ -91,6 +92,7 @@ def _related(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
     for obj in value.objs:
         if isinstance(obj, Sequence):
             obj.grow(Value(scale=Scale.COUPLED, sources=given.sources))
+            lengths.told(machine, obj, node, Value(scale=Scale.COUPLED, sources=given.sources))
     return Value(value.objs, Scale.COUPLED, value.sources)
 
 
@@ -113,6 +115,7 @@ def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
         of_samples = any(map(pairing.gives_samples, iterators)) and item.scale in (Scale.MEAN, Scale.SUM)
         made.grow(replace(item, scale=Scale.COUPLED) if of_samples else item)  # summed up, no mean over samples
     made.of_each = made.of_each or any(map(pairing.goes_through_a_tensor, iterators))
+    lengths.told(machine, made, node, lengths.of_iterable(iterators[0]) if iterators else None)
     made.deals |= dealt
     whole = join(*iterators)
     return whole.of(made.alone)

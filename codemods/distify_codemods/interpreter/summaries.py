@@ -15,6 +15,7 @@ import libcst as cst
 from distify_codemods.allocation import AT_THE_TOP, CallChain, Const, Obj
 from distify_codemods.events import Event, Kind
 from distify_codemods.inside import contained
+from distify_codemods.interpreter import lengths
 from distify_codemods.libraries import effects, python, torch_data, torch_nn, torch_optim
 from distify_codemods.objects import Arguments, External, Function, Instance, Mapping, Sequence, Setting, Wrapped
 from distify_codemods.ordered import Ordered
@@ -43,6 +44,7 @@ def key_of(machine: Machine, function: Function, arguments: Arguments, receiver:
         *arguments.keywords,
         machine.grad,
         _alike(machine.control),
+        lengths.in_turns(machine),
     )
 
 

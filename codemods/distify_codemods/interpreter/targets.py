@@ -19,6 +19,7 @@ from distify_codemods.interpreter import (
     forms,
     graph,
     holding,
+    lengths,
     modules,
     other_names,
     reductions,
@@ -183,9 +184,11 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     operator = type(node.operator).__name__.replace("Assign", "")
     own = [special.in_place(machine, node.operator, obj, operand, node) for obj in current.objs]
     forms.resized(machine, current, operand if operator == "Add" else forms.by_chance(operand))
+    if operator == "Add":
+        lengths.changed(machine, current, node, operand)
     for obj in current.objs:
         if isinstance(obj, Sequence):
-            holding.append(machine, obj, holding.any_item(operand))
+            holding.append(machine, obj, holding.entry_of(operand))
         elif isinstance(obj, Mapping) and operator == "BitOr":
             holding.update(machine, obj, operand)
     if machine.reducing is not None:

@@ -30,7 +30,7 @@ from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE, Counter, Placed, Places, Shape, Verdict, Zero
 from distify_codemods.scale import PER_SAMPLE, Scale
-from distify_codemods.values import NOTHING, Value, sources_of
+from distify_codemods.values import ENTRY, NOTHING, Value, sources_of
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -148,7 +148,8 @@ def _joined(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode
     item = holding.any_item(parts)
     scale, sources = item.scale, item.sources | parts.sources
     given, dimension = reshaping.dimension(arguments, 1)
-    per_sample = any(isinstance(obj, Sequence) and (obj.per_sample or obj.of_each) for obj in parts.objs)
+    each = any(isinstance(obj, Sequence) and (obj.per_sample or obj.of_each) for obj in parts.objs)
+    per_sample = each or item.objs == ENTRY
     if name == "pad_sequence":
         first = arguments.get("batch_first", 1)
         scale = S.TURNED if first is None or first.constant() is not True else scale
@@ -186,7 +187,8 @@ def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode
     if len(arguments.positional) == 1 and given[0].scale in PER_SAMPLE and not given[0].objs:
         return Value(held, S.COUPLED, sources_of(given))  # of all samples
     kind = S.UNKNOWN if kinds - {S.REDUCED} else S.REDUCED if kinds else S.CONST
-    return Value(held, kind, sources_of(given))
+    others = len(arguments.positional) > 1 and not all(value.are_literals for value in arguments.positional)
+    return Value(held, kind, sources_of(given), open=others)  # `max(2, size // 2)` is no literal
 
 
 #: What stands for a number, which is another one where it is the largest of several.

@@ -115,7 +115,8 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
     if plain in in_place.PIECES and tensor.scale is S.SAMPLES and place:
         dims = max(tensor.dims - (plain == "unbind"), 1)
         part = Value(scale=tensor.scale, sources=sources, mask=tensor.mask, dims=dims)
-        return Value(machine.made(Sequence, node, plain, element=part).alone, tensor.scale, sources)
+        pieces = machine.made(Sequence, node, plain, element=part, lengths=((node, Value()),))
+        return Value(pieces.alone, tensor.scale, sources)
     if plain in _IDENTITY:
         mask = tensor.mask or plain == "bool" or any(_is_bool(value) for value in arguments.all())
         return Value(_held(tensor), tensor.scale, sources, mask, dims=_dims_left(plain, tensor, arguments))

@@ -16,6 +16,8 @@ INTO_A_HANDLE = functions(Role.INTO_A_HANDLE)
 KEEPS = functions(Role.CHECKPOINT, Role.INTO_A_HANDLE, Role.DATA)
 #: What changes files, and nothing else; or shows something, in a window.
 WRITES = functions(Effect.WRITES)
+#: Of these, what is given what the file holds: pictures.
+DEPICTS = frozenset(name for name, api in WRITES.items() if api.holds)
 SHOWS, SHOWING_METHODS = functions(Effect.SHOWS), methods(Effect.SHOWS)
 #: A window that stays until somebody closes it.
 WAIT_FOR_A_PERSON = ("matplotlib.pyplot.show",)

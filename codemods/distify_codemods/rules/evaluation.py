@@ -12,6 +12,7 @@ from distify_codemods.program import Module
 from distify_codemods.rules.base import Context, Rule, call_of, outside_with
 from distify_codemods.rules.datasets import dataset_expression, only_other_options, share_workers, through_runtime
 from distify_codemods.rules.examples import Example, LeftAlone
+from distify_codemods.rules.training_data import counted_twice
 
 CODE = "EVAL01"
 
@@ -131,7 +132,9 @@ def _reduce(context: Context, reduction: Reduction) -> None:
     rt, names = context.rt(module), ", ".join(reduction.names)
     text = f"{names} = {rt}.all_reduce_sum({names})"
     context.plan(module).insert_after(outside_with(module, loop.node), text, CODE, "sums over all ranks' samples")
-    context.applied(f"evaluated in shares, and {names} summed over the ranks", module, loop.node)
+    trains = any(one.node is loop.node for one in context.facts.training_loops)
+    twice = counted_twice(context, loop.loaders) if trains else ""
+    context.applied(f"evaluated in shares, and {names} summed over the ranks{twice}", module, loop.node)
 
 
 def _gather(context: Context, gathering: Gathering) -> None:

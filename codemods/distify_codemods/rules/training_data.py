@@ -120,6 +120,13 @@ def repeats_in(context: Context, loaders: Collection[External] = ()) -> str:
     return "the last batch" if not found or any(map(may_end_short, found)) else ""
 
 
+def counted_twice(context: Context, loaders: Collection[External]) -> str:
+    """What is to be said of a sum over samples of training."""
+    which = repeats_in(context, loaders)
+    twice = f", and samples that stand in {which} twice count twice: the size of the data set counts them once"
+    return twice if which else ""
+
+
 _KEPT = "the global batch stays as it is"
 _TWICE = ", and where the last batch does not divide by the ranks, some of its samples count twice"
 _OF_EACH = ", and where one of its batches does not divide by the ranks, some of its samples count twice"

@@ -15,7 +15,7 @@ from distify_codemods.naming import brief
 from distify_codemods.rules.at_once import write
 from distify_codemods.rules.base import Context, Rule, outside_with
 from distify_codemods.rules.examples import Example, LeftAlone
-from distify_codemods.rules.training_data import repeats_in
+from distify_codemods.rules.training_data import counted_twice
 
 CODE = "METRIC01"
 
@@ -103,9 +103,7 @@ def _sum(context: Context, reduction: Reduction) -> None:
         text = f"if {reduction.when}:\n    {text}"
     reason = "counted over all ranks' samples, as what it is divided by counts them all"
     context.plan(module).insert_after(outside_with(module, loop.node), text, CODE, reason)
-    which = repeats_in(context, loop.loaders)
-    twice = f", and samples that stand in {which} twice count twice: the size of the data set counts them once"
-    told = f"{names} summed over the ranks after the training loop{twice if which else ''}"
+    told = f"{names} summed over the ranks after the training loop{counted_twice(context, loop.loaders)}"
     context.applied(told, module, loop.node)
 
 

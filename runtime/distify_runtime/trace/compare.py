@@ -211,7 +211,8 @@ def _noise(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
     `chance.py` says more of it, from runs in which it is real.
     """
     if not any(trace.dropouts for trace in ranks) or any(trace.shares_forwards for trace in ranks):
-        return _nothing("nothing is drawn for samples")
+        drawn = any(trace.drawn for trace in (original, *ranks))
+        return _nothing("it was the same for each sample here" if drawn else "nothing is drawn for samples")
     for places in zip(*(trace.dropouts for trace in ranks), strict=False):
         alike = [rank for rank, place in enumerate(places) if places.count(place) > 1]
         if alike and not (len(set(places)) == 1 and places[0] in original.dropouts):  # of a batch that all have whole

@@ -37,7 +37,13 @@ def before_pass(given: tuple[Any, ...]) -> None:
         return
     # what has a gradient has been computed by another model, of what that was given: it is no batch of its own
     leaves = [one for one in _pytree.tree_leaves(given) if isinstance(one, Tensor) and not one.requires_grad]
+    leaves = [one for one in leaves if _tells_samples_apart(one)]
     _given.append(sums(leaves) if leaves else [])
+
+
+def _tells_samples_apart(given: Tensor) -> bool:
+    """Not what has one row again and again: ones, or noise that was made the same for each sample."""
+    return given.dim() == 0 or len(given) < 2 or bool((given != given[:1]).any())
 
 
 def behind_pass(error: Exception | None, outputs: Any) -> None:
