@@ -79,7 +79,6 @@ def links(before: str) -> list[int]:
             "shift += torch.randn_like(shift)",
             "",
         ),
-        (HELPER, "nn.functional.mse_loss(model(x + fixed + last), y)", "last = noise()", ""),
     ],
 )
 def test_draws_that_outlive_their_turn(setup: str, loss: str, turn: str, after: str) -> None:
@@ -285,3 +284,10 @@ def test_noise_that_a_parametrization_draws(given: str, strategy: Strategy) -> N
     imports = f"{MORE}from torch.nn.utils import parametrize\n"
     before = script(imports=imports, model=PARAMETRIZED.format(given=given))
     assert conversion_of(before, options=Options()).strategy is strategy
+
+
+def test_what_a_helper_draws_for_a_whole_batch_is_rank_zeros() -> None:
+    """It is the same on all ranks, however long it is kept."""
+    before = written(HELPER, "nn.functional.mse_loss(model(x + fixed + last), y)", "last = noise()")
+    assert links(before) == []
+    assert "    return rt.from_main_process(torch.randn(4))\n" in converted(before, Options())

@@ -83,6 +83,40 @@ os.makedirs(settings.folder["path"])
     assert new.count(GROUP) == 1
 
 
+OPTION = "import argparse\nparser = argparse.ArgumentParser()\n{}args = parser.parse_args()\n"
+MADE = 'time.strftime("%H%M")'
+
+
+@pytest.mark.parametrize(
+    ("declared", "folder"),
+    [
+        ('parser.add_argument("--out", default={})\n', "args.out"),
+        ('parser.add_argument("--out-dir", type=str, default="runs/" + {})\n', "args.out_dir"),
+        ("parser.set_defaults(out={})\n", "args.out"),
+    ],
+)
+def test_an_option_that_is_named_by_the_time_unless_it_is_given(declared: str, folder: str) -> None:
+    setup = OPTION.format(declared) + f'os.makedirs({folder}, exist_ok=True)\nopen({folder} + "/a").read()\n'
+    new = converted(script(imports=TOOLS, setup=setup.format(MADE)))
+    assert declared.format(f"rt.from_main_process({MADE})") in new
+    assert new.index(GROUP) < new.index("rt.from_main_process(")
+
+
+def test_a_parameter_of_a_command_that_is_named_by_the_time() -> None:
+    setup = (
+        'import fire\n\n\ndef main(out={}):\n    os.makedirs(out)\n    open(out + "/a").read()\n\n\nfire.Fire(main)\n'
+    )
+    new = converted(script(imports=TOOLS, setup=setup.format(MADE)))
+    assert f"def main(out=rt.from_main_process({MADE})):" in new
+
+
+@pytest.mark.parametrize("used", ["print(args.out)", "x = 'a' + args.out"])
+def test_an_option_that_names_no_file(used: str) -> None:
+    declared = f'parser.add_argument("--out", default={MADE})\n'
+    new = converted(script(imports=TOOLS, setup=OPTION.format(declared) + f"{used}\n"))
+    assert declared in new
+
+
 @pytest.mark.parametrize(
     "after",
     [

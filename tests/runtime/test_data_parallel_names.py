@@ -119,3 +119,57 @@ def test_an_object_stands_for_the_modules_that_it_keeps() -> None:
 def test_an_object_without_modules_is_no_model() -> None:
     with pytest.raises(RankFailed, match="are shared, and Trainer is none and has none as an attribute: name the"):
         on_ranks(_kept, "resnet18")
+
+
+class Scored(nn.Module):
+    """Its method computes the loss, of what `forward` returns, or of what it has left behind."""
+
+    def __init__(self, mean: Any) -> None:
+        super().__init__()
+        self.norm, self.body, self.mean = nn.BatchNorm1d(4), nn.Linear(4, 3), mean
+
+    def forward(self, samples: Tensor) -> Tensor:
+        self.code = self.body(self.norm(samples))
+        return self.code.tanh()
+
+    def score(self, samples: Tensor, targets: Tensor) -> Tensor:
+        out = self.forward(samples)
+        return self.mean(out, targets) + self.mean(2 * out, targets)
+
+    def compare(self, out: Tensor, targets: Tensor) -> Tensor:
+        return self.mean(out, targets) - (1 + self.code - self.code.exp()).sum(1).mean()
+
+    def step(self, samples: Tensor, targets: Tensor) -> Tensor:
+        return self.compare(self.forward(samples), targets)
+
+
+def _plain(one: Tensor, other: Tensor) -> Tensor:
+    return (one - other).square().mean()
+
+
+_BY_NAME = {"torch's": torch.nn.functional.mse_loss, "its own": _plain}
+
+
+def _scores(method: str, mean: str, ranks: bool) -> list[float]:
+    torch.manual_seed(0)
+    net, drawn = Scored(_BY_NAME[mean]).double(), torch.Generator().manual_seed(1)
+    if ranks:
+        rt.data_parallel(net, methods=("compare" if method == "step" else method,))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    found = []
+    for _ in range(4):
+        samples, targets = (torch.randn(8, size, generator=drawn, dtype=torch.float64) for size in (4, 3))
+        loss = getattr(net, method)(samples, targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+@pytest.mark.parametrize("method", ["score", "step"])
+@pytest.mark.parametrize("mean", ["torch's", "its own"])
+def test_a_method_that_computes_a_loss(method: str, mean: str) -> None:
+    """With torch's function as it was before any was replaced; of what the forward pass has left with its graph."""
+    wanted = _scores(method, mean, False)
+    assert on_ranks(_scores, method, mean, True) == [pytest.approx(wanted, abs=1e-12)] * 2

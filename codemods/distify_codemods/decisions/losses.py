@@ -22,7 +22,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.interpreter import Reducing
 from distify_codemods.libraries.torch_losses import takes_reduction
 from distify_codemods.libraries.torch_tensors import MEAN
-from distify_codemods.objects import External
+from distify_codemods.objects import External, Mapping, Sequence
 from distify_codemods.origins import Lost, Verdict
 from distify_codemods.scale import LOST, PER_SAMPLE, Scale
 from distify_codemods.values import Value
@@ -113,7 +113,8 @@ def _operands(facts: Facts, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, Lo
     operands = [part for one in operands for part in _compared(facts, one)]
     additive = additive and not any(facts.value(operand).scale in PER_SAMPLE for operand in operands)
     for operand in operands:
-        scale = facts.value(operand).scale
+        value = facts.value(operand)
+        scale = Scale.UNKNOWN if any(isinstance(obj, (Sequence, Mapping)) for obj in value.objs) else value.scale
         if scale in _SUMS:
             yield operand, LossForm.SUM
         elif scale is Scale.MEAN and not additive:

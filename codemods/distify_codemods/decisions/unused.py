@@ -17,6 +17,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, loaders_of
 from distify_codemods.inside import core
 from distify_codemods.interpreter.graph import modules_behind
+from distify_codemods.interpreter.modules import is_a_container
 from distify_codemods.libraries import torch_nn
 from distify_codemods.objects import External, Instance, Parameters, Setting
 from distify_codemods.origins import CHANCE, Counter
@@ -52,7 +53,7 @@ def unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> list[Unu
 def _unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterator[Unused]:
     layers, frozen = _layers(facts, model), _frozen(facts, model)
     yield from (Unused(owner, False, parameter=name) for owner, name in _parameters_not_read(facts, model))
-    unseen = (part for part in parts_of(model) if isinstance(part, External) and _calls_its_parts(part))
+    unseen = (part for part in parts_of(model) if _calls_its_parts(part))
     containers: dict[Obj, set[Obj]] = {part: set(parts_of(part)) for part in unseen}
     for forward in dict.fromkeys(forward for one in found for forward in one.forwards):
         yield from _unused_in(facts, forward, layers, containers)
@@ -61,11 +62,17 @@ def _unused_parts(facts: Facts, model: Obj, found: Iterable[Session]) -> Iterato
                 yield Unused(part, False, foreign=True)
 
 
-def _calls_its_parts(part: External) -> bool:
+def _calls_its_parts(part: Obj) -> bool:
     """Whether what it holds is called where that is not seen: a container of layers, a model of another library.
+
+    Also an object of a class that is derived from a container, and says nothing else of its forward pass.
 
     `backbone.conv1 = nn.Conv2d(3, 64, 3)`: what a model is given to hold takes the place of what it has.
     """
+    if isinstance(part, Instance):
+        return is_a_container(part) and part.of is not None and part.of.member("forward") is None
+    if not isinstance(part, External):
+        return False
     return part.name in torch_nn.CONTAINERS or (not part.name.startswith(torch_nn.OWN) and bool(part.attributes))
 
 

@@ -27,6 +27,7 @@ from distify_codemods.objects import (
     Sequence,
     Setting,
 )
+from distify_codemods.ordered import EMPTY
 from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
@@ -165,7 +166,9 @@ def _option(
         if isinstance(only, Class) and holding.fields(only):
             return _called(machine, only, site)
     machine.options.add(site)
-    return Value(machine.made(Setting, site, name, name=name).alone, sources=ranks.of_setting(name))
+    default = site.default if isinstance(site, cst.Param) else site.value if isinstance(site, cst.AnnAssign) else None
+    unless_given = machine.values.get(default, NOTHING).sources if default is not None else EMPTY
+    return Value(machine.made(Setting, site, name, name=name).alone, sources=ranks.of_setting(name) | unless_given)
 
 
 # ---- commands and apps that functions are made known to

@@ -47,7 +47,7 @@ def builtin_call(machine: Machine, name: str, arguments: Arguments, node: cst.CS
     if name == "len" and first.objs == ENTRY:
         return Value(scale=Scale.SAMPLES, sources=first.sources)
     if name == "len" and (told := lengths.of(first)) is not None:
-        return told
+        return told.adding(forms.sources_of(first))
     if name == "len":
         scale = Scale.COUNT if first.scale in (Scale.SAMPLES, Scale.COUNT) else Scale.CONST
         scale = {Scale.RAGGED: Scale.SUM, Scale.COUPLED: Scale.COUPLED}.get(first.scale, scale)

@@ -47,7 +47,9 @@ def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
             starred = isinstance(element, cst.StarredElement)
             if starred:
                 forms.resized(machine, Value(obj.alone), item)
-            lengths.told(machine, obj, element, lengths.of_iterable(item) if starred else Value())
+            once = isinstance(node, cst.Set) and item.scale in PER_SAMPLE  # what is there twice is there once
+            many = lengths.of_iterable(item) if starred and not once else None if once else Value()
+            lengths.told(machine, obj, element, many)
     else:
         old = obj.items if obj.items is not None and len(obj.items) == len(items) else items
         obj.items = tuple(join(one, other) for one, other in zip(old, items, strict=True))
@@ -156,7 +158,7 @@ def _length(machine: Machine, node: cst.BaseComp) -> Value | None:
     told = [one for one in many if one is not None]
     counted = [one for one in told if one.scale is not Scale.CONST]
     tests = [machine.values.get(one.test, NOTHING) for loop in loops for one in loop.ifs]
-    by_samples = any(one.scale is not Scale.CONST for one in tests)
+    by_samples = any(one.scale in (*PER_SAMPLE, Scale.COUPLED) for one in tests)
     if len(told) < len(many) or (isinstance(node, cst.SetComp) and counted) or (by_samples and not counted):
         return None
     if len(counted) == 1 == len(many) and not by_samples:

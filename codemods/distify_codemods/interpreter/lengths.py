@@ -68,8 +68,8 @@ def of_iterable(over: Value) -> Value | None:
         kinds = [of_iterable(one) for one in inner]
         seen = [one for one in kinds if one is not None]
         return next((one for one in seen if one.scale is not Scale.CONST), seen[0] if seen else None)
-    if (known := of(over)) is not None:
-        return known
+    if (known := of(over)) is not None or over.one_row:
+        return known or Value()
     if pairing.gives_samples(over) or pairing.counts_samples(over) or (not over.objs and over.scale in PER_SAMPLE):
         return Value(SIZE, Scale.COUNT, forms.counting(over))
     return Value() if over.scale is Scale.CONST else None
@@ -85,7 +85,8 @@ def _times(machine: Machine, listed: Sequence, many: Value | None) -> Value | No
     counted = [one for one in (*turns, many) if one is not None and one.scale is not Scale.CONST]
     if not counted:
         return many if decide is None else None
-    some = decide is not None or len(counted) > 1 or any(_leaves_out(machine, here.node) for here in loops)
+    again = len(counted) > 1 or len(loops) > len(counted)  # other turns are around these: `pool`, of all batches so far
+    some = decide is not None or again or any(_leaves_out(machine, here.node) for here in loops)
     return Value(scale=Scale.SUM, sources=sources_of(counted)) if some else counted[0]
 
 

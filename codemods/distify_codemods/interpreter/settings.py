@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from distify_codemods.allocation import Obj
@@ -12,7 +13,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter import ranks
 from distify_codemods.libraries import python
 from distify_codemods.objects import External, Mapping, Setting
-from distify_codemods.values import Value
+from distify_codemods.values import NOTHING, Value, sources_of
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -25,8 +26,20 @@ def are_parsed(obj: Obj) -> bool:
 
 
 def setting_of(machine: Machine, obj: Obj, name: str) -> Value:
-    """One of them: the same one each time that an activation of a function reads it."""
-    return Value(named(machine, obj.site, name).alone, sources=ranks.of_setting(name))
+    """One of them: the same one each time that an activation of a function reads it.
+
+    Where nobody gives it, it is what its option has been declared with: `default=time.strftime("%H%M")`.
+    """
+    defaults = sources_of(_defaults(machine, name))
+    return Value(named(machine, obj.site, name).alone, sources=ranks.of_setting(name) | defaults)
+
+
+def _defaults(machine: Machine, name: str) -> Iterator[Value]:
+    for event in machine.declaring:
+        if _declares(event) and option_of(event) == name:
+            yield event.arguments.keywords.get("default", NOTHING)
+        elif event.name == python.SETS_DEFAULTS:
+            yield event.arguments.keywords.get(name, NOTHING)
 
 
 def inside_of(machine: Machine, whole: Setting, name: str) -> Value:

@@ -119,7 +119,7 @@ def gradients_of(tensors: list[Tensor], wanted: dict[int, Tensor]) -> dict[int, 
         if "CheckpointFunctionBackward" in kinds_of_nodes(tensors):  # reentrant: it bears `backward` alone
             found = _by_backward(flowing, inputs, directions)
         else:
-            found = torch.autograd.grad(flowing, inputs, directions, allow_unused=True)
+            found = torch.autograd.grad(flowing, inputs, directions, allow_unused=True, retain_graph=True)
     return dict(zip(wanted, (None if one is None else dense(one.detach()) for one in found), strict=True))
 
 
@@ -147,7 +147,7 @@ def _by_backward(flowing: list[Tensor], inputs: list[Tensor], directions: list[T
     before = [one.grad for one in inputs]
     for one in inputs:
         one.grad = None
-    torch.autograd.backward(flowing, directions)
+    torch.autograd.backward(flowing, directions, retain_graph=True)
     found = tuple(one.grad for one in inputs)
     for one, gradient in zip(inputs, before, strict=True):
         one.grad = gradient

@@ -35,9 +35,9 @@ def patch() -> None:
     if _patched:
         return
     _patched = True
-    _replace(F, "batch_norm", normalisation.batch_norm)
-    for name in (*_ELEMENTWISE, *_CLASSES):
-        _replace(F, name, _exact)
+    losses = ((F, name, _exact) for name in (*_ELEMENTWISE, *_CLASSES))
+    replaced = dict(_replace(*one) for one in ((F, "batch_norm", normalisation.batch_norm), *losses))
+    _replace_by_name(replaced)
     _replace(torch._VF, "_pad_packed_sequence", _padded)  # scripts import the function above it by name
     if hasattr(torch.jit._trace, "_check_trace"):
         wrap(torch.jit._trace, "_check_trace", region.a_trace_is_checked)
@@ -49,7 +49,8 @@ def patch() -> None:
     torch_checkpoint.CheckpointFunction = _Reentrant
 
 
-def _replace(owner: Any, name: str, instead: Callable[..., Any]) -> None:
+def _replace(owner: Any, name: str, instead: Callable[..., Any]) -> tuple[Any, Any]:
+    """Gives the original, and what stands in its place."""
     original = getattr(owner, name)
     disable: Any = torch.compiler.disable  # untyped in torch
     current = region.current
@@ -63,6 +64,16 @@ def _replace(owner: Any, name: str, instead: Callable[..., Any]) -> None:
     names = getattr(original, "__globals__", globals())
     seeing = types.FunctionType(function.__code__, names, name, None, function.__closure__)
     setattr(owner, name, functools.wraps(original)(seeing))
+    return original, getattr(owner, name)
+
+
+def _replace_by_name(replaced: dict[Any, Any]) -> None:
+    """`from torch.nn.functional import mse_loss`, wherever a module has done so before."""
+    modules = [one for name, one in list(sys.modules.items()) if name.partition(".")[0] not in _OURS]
+    for module in modules:
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)) and value in replaced:
+                setattr(module, name, replaced[value])
 
 
 # ---- losses: a mean over what each rank counts is no mean of means
@@ -73,6 +84,7 @@ _ELEMENTWISE = (
 )  # fmt: skip
 _CLASSES = ("cross_entropy", "nll_loss")
 _OURS = ("torch", "distify_runtime")  # whose frames lie between
+_HANDING_ON = 16  # calls between a function of torch and what a mode has of it
 
 
 def _exact(original: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
@@ -83,11 +95,26 @@ def _exact(original: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor
     options = given.arguments
     if inside is None or not inside.exact_losses or options["reduction"] != "mean" or _has_old_options(options):
         return original(*args, **kwargs)
+    if _is_asked_by(original):
+        return original(*args, **kwargs)
     count = _count(original.__name__, options)
     options["reduction"] = "sum"
     total = original(*given.args, **given.kwargs)
     both = inside.sum(torch.stack([total, count.to(total)]), _line())
     return both[0] / both[1]
+
+
+def _is_asked_by(original: Callable[..., Tensor]) -> bool:
+    """Whether somebody has the original itself, which hands on to what has its name, where torch's functions are seen.
+
+    It is computed as it is then, as where nobody looks.
+    """
+    frame: types.FrameType | None = sys._getframe(1)
+    for _ in range(_HANDING_ON):
+        if frame is None or frame.f_code is getattr(original, "__code__", None):
+            return frame is not None
+        frame = frame.f_back
+    return False
 
 
 def _line() -> int:
