@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -116,8 +117,8 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             filled: Tensor = func(row, *given, **_without_generator(kwargs))
         name = func._schema.name.rpartition(":")[2]
         if name == "bernoulli_":
-            return self._some(filled, (*given, *kwargs.values()))
-        return self._on_both_sides(filled, *given) if name == "uniform_" else filled
+            return self._some(filled, (*given, *kwargs.values()), dims)
+        return self._on_both_sides(filled, dims, *given) if name == "uniform_" else filled
 
     def _made(self, func: Any, args: Any, kwargs: Any) -> Tensor:
         kwargs = _without_generator(kwargs)
@@ -128,34 +129,34 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             given = [_row_of(one, shape, dims) for one in args]
             row: Tensor = func(*given, **kwargs)
             name = func._schema.name.rpartition(":")[2]
-            row = self._some(row, given[1:] or given) if name == "bernoulli" else row
-            row = self._on_both_sides(row) if name in ("rand", "rand_like") else row
+            row = self._some(row, given[1:] or given, dims) if name == "bernoulli" else row
+            row = self._on_both_sides(row, dims) if name in ("rand", "rand_like") else row
         return row.expand_as(whole).clone() if row.dim() == whole.dim() else whole
 
     def _dropout(self, input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
         if train is False or p == 0:
             return input.clone(), torch.ones_like(input, dtype=torch.bool)
         with self._drawn(tuple(input.shape)) as dims:
-            kept = self._some(input.new_empty(_row(tuple(input.shape), dims)).bernoulli_(1 - p), (1 - p,))
+            kept = self._some(input.new_empty(_row(tuple(input.shape), dims)).bernoulli_(1 - p), (1 - p,), dims)
         scale = 1 / (1 - p) if p < 1 else 0.0
         return input * kept * scale, kept.expand_as(input).bool()
 
-    def _some(self, row: Tensor, given: Iterable[Any]) -> Tensor:
+    def _some(self, row: Tensor, given: Iterable[Any], dims: Dims) -> Tensor:
         """A mask that leaves out all of a row leaves out whatever is to be compared: it keeps what it might keep. On
         the high side, a single number leaves out what it might.
 
-        given: what the probability is among, if it is not a half.
+        given: what the probability is among, if it is not a half. dims: along which a row is of each sample alike.
         """
         chances = [one for one in given if isinstance(one, (int, float, Tensor))]
         chance = torch.as_tensor(chances[0] if chances else 0.5, device=row.device)
-        if row.numel() == 1 and self._side is not Side.ANY:
+        if row.numel() == 1 and not dims and self._side is not Side.ANY:
             self.has_sides = True
             return row.copy_((chance >= 1 if self._side is Side.HIGH else chance > 0).reshape(row.shape))
         return row if row.any() else row.copy_((chance > 0).expand_as(row))
 
-    def _on_both_sides(self, row: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
-        """Of several numbers, one is on each side."""
-        if self._side is Side.ANY or not row.is_floating_point() or not row.numel():
+    def _on_both_sides(self, row: Tensor, dims: Dims, low: float = 0.0, high: float = 1.0) -> Tensor:
+        """Of several numbers, one is on each side; the one number of each sample is not held against all at once."""
+        if self._side is Side.ANY or not row.is_floating_point() or not row.numel() or (dims and row.numel() == 1):
             return row
         self.has_sides |= row.numel() == 1
         for entry, side in zip(row.flatten()[:2].unbind(), (self._side.value, 1 - self._side.value), strict=False):
@@ -166,6 +167,11 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def chooses_both(self) -> bool:
         """Whether of two tensors that one number chooses between, there is to be something of both."""
         return self._side is Side.LOW
+
+    @property
+    def is_of_samples(self) -> bool:
+        """Whether what was drawn last has a number for each sample."""
+        return 0 < len(self.shapes) <= len(self._along) and bool(self._along[len(self.shapes) - 1])
 
     @contextmanager
     def _drawn(self, shape: tuple[int, ...]) -> Iterator[Dims]:
@@ -189,18 +195,36 @@ class _Functions(TorchFunctionMode):
     def __init__(self, row: OneRow) -> None:
         super().__init__()
         self._row = row
+        self._of_samples: dict[int, weakref.ref[Tensor]] = {}  # single numbers that were drawn for a sample
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name, kwargs = getattr(func, "__name__", ""), kwargs or {}
+        before = len(self._row.shapes)
+        out = self._called(func, args, kwargs or {})
+        if isinstance(out, Tensor) and out.numel() == 1:
+            drawn = len(self._row.shapes) > before and self._row.is_of_samples
+            if drawn or any(isinstance(one, Tensor) and self._is_of_samples(one) for one in args):
+                self._of_samples[id(out)] = weakref.ref(out)
+        return out
+
+    def _is_of_samples(self, one: Tensor) -> bool:
+        known = self._of_samples.get(id(one))
+        return known is not None and known() is one
+
+    def _not_zero(self, factor: Any) -> Any:
+        """What is drawn for a sample is that sample's own: of a batch, such a number is one of several."""
+        return factor if isinstance(factor, Tensor) and self._is_of_samples(factor) else _not_zero(factor)
+
+    def _called(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        name = getattr(func, "__name__", "")
         if name in _RECURRENT and accelerators.has(args[0]):
             packed = isinstance(args[3], list)  # the weights stand behind the sizes of its batches
             args = self._row.without_dropout(args, 5 + packed)
         elif name in _WEIGHING and not is_transformed() and _is_of_numbers((*args, *kwargs.values())):
             by_key = _FACTORS if name in _PRODUCTS else _WEIGHTS
-            kwargs = {key: _not_zero(one) if key in by_key else one for key, one in kwargs.items()}
-            args = tuple(_not_zero(one) for one in args) if name in _PRODUCTS else args
+            kwargs = {key: self._not_zero(one) if key in by_key else one for key, one in kwargs.items()}
+            args = tuple(self._not_zero(one) for one in args) if name in _PRODUCTS else args
         elif name in _PRODUCTS_IN_PLACE and not is_transformed() and args[0].requires_grad:  # else it may be to be zero
-            args = (args[0], *(_not_zero(one) for one in args[1:]))
+            args = (args[0], *(self._not_zero(one) for one in args[1:]))
         elif name == "where" and len(args) == 3 and self._row.chooses_both and _is_one_choice(*args):
             self._row.has_sides = True
             func, args = torch.add, tuple(_SOME_WEIGHT * one for one in args[1:])
