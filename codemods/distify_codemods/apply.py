@@ -235,11 +235,11 @@ class _Applying:
             part = part.with_changes(leading_lines=[*part.leading_lines, *marks])
         header = self.header(keys)
         if removed:
-            own = [line for line in part.leading_lines if line not in left]
+            apart, own = _apart([line for line in part.leading_lines if line not in left])
             self.orphaned = [line for line in own if line.comment is None]
-            self.left = [*left, *self.below(part)]
+            self.left = [*left, *([] if after else apart), *self.below(part)]
             if after:
-                after[0] = after[0].with_changes(leading_lines=self.orphaned)
+                after[0] = after[0].with_changes(leading_lines=[*apart, *self.orphaned])
             header = open_guard
         elif header and header == open_guard:
             block = found[-1]
@@ -354,6 +354,14 @@ def _of(keys: list[cst.CSTNode], table: Mapping[cst.CSTNode, list[_T]]) -> list[
 def _unindented(line: cst.EmptyLine) -> cst.EmptyLine:
     """An empty line stays empty in a deeper block."""
     return line if line.comment is not None else line.with_changes(indent=False)
+
+
+def _apart(lines: list[cst.EmptyLine]) -> tuple[list[cst.EmptyLine], list[cst.EmptyLine]]:
+    """The comments above a statement that an empty line parts from it, and what is left: its own, and empty lines."""
+    empty = [number for number, line in enumerate(lines) if line.comment is None]
+    above = [number for number, line in enumerate(lines) if line.comment is not None and empty and number < empty[-1]]
+    end = above[-1] + 1 if above else 0
+    return lines[:end], lines[end:]
 
 
 def _take_comments(part: Statement) -> tuple[Statement, Sequence[cst.EmptyLine]]:

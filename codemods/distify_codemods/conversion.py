@@ -159,7 +159,7 @@ def _tried_out(found: Facts, backend: Backend, options: Options) -> Conversion:
     if asked_for or not blocking:
         return _with_all_figures(found, backend, options, figures, sharded) if figures else sharded
     shared = _convert_shared(found, backend, options, blocking)
-    if _shared(found).of_one_sample and len(shared.of(Level.BLOCKING)) == len(blocking):
+    if _shared(found).nothing_to_share and len(shared.of(Level.BLOCKING)) == len(blocking):
         return shared  # which tells what is in the way of sharded data as well
     return sharded if len(blocking) <= len(shared.of(Level.BLOCKING)) else shared
 

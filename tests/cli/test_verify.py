@@ -637,6 +637,14 @@ def test_a_last_batch_that_does_not_divide(here: Here, script: Path) -> None:
     assert "last batches of 5 do not divide by 2 ranks: they repeat some of their samples" in ended.out.decode()
 
 
+def test_a_pass_of_one_batch_that_does_not_divide(here: Here, script: Path) -> None:
+    """It is the last one, and the first: all samples at once, an odd number of them."""
+    script.write_bytes(TRAIN.replace(b"randn(64,", b"randn(15,"))
+    ended = here("verify", "train.py", "--strategy", "sharded")
+    assert ended.code == 0, ended.out
+    assert "last batches of 15 do not divide by 2 ranks: they repeat some of their samples" in ended.out.decode()
+
+
 OWN_BATCHES = """\
 class Batches:
     def __len__(self):

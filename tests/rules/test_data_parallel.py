@@ -560,3 +560,9 @@ def test_one_of_a_library_with_batches_of_its_own_form_stays_on_one_gpu() -> Non
     imports = f"{IMPORTS}from torch_geometric.nn import DataParallel\n"
     before = script(imports=imports, model=f"{MODEL}model = DataParallel(model, device_ids=[0, 1])\n")
     assert f"model = DataParallel(model, {ON_ONE}\n" in converted(before)
+
+
+def test_only_its_own_comment_goes_with_it() -> None:
+    new = converted(script(model=f"{MODEL}\n# a note\n# of mine\n\n# on all devices\nmodel = nn.DataParallel(model)\n"))
+    assert "\n\n# a note\n# of mine\n\n" in new
+    assert "on all devices" not in new

@@ -545,6 +545,25 @@ def test_one_whole_graph() -> None:
     ]
 
 
+def test_one_whole_graph_of_whose_edges_a_step_takes_some() -> None:
+    """Whoever took a share of these edges would still compute with all of the graph: that is what is told."""
+    loop = """\
+random.shuffle(graph.edges)
+for step in range(10):
+    some = graph.edges[step * 8 : step * 8 + 8]
+    out = model(graph.x, graph.edge_index)
+    loss = nn.functional.mse_loss(out[some], graph.y[some])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    imports = f"{IMPORTS}import random\nfrom torch_geometric.nn import GCNConv\nfrom graphs import load\n"
+    before = script(imports=imports, data="graph = load()\n", model=GRAPH, loop=loop, loader="")
+    (told,) = conversion_of(before, options=Options()).of(Level.BLOCKING)
+    assert told.code == CODE
+    assert told.message.startswith("each step takes one whole graph")
+
+
 GRAPHS = """\
 class Net(nn.Module):
     def __init__(self):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from distify_runtime.trace.hints import about_parting, about_steps, about_work
-from distify_runtime.trace.traces import Trace
+from distify_runtime.trace.traces import Pass, Trace
 
 
 def run(*parameters: float, own_draws: tuple[str, ...] = (), inputs: int = 8) -> Trace:
@@ -139,3 +139,10 @@ def hints(shares: bool) -> list[str]:
 def test_shared_forward_passes_are_not_told_what_holds_of_sharded_data() -> None:
     assert not any(word in hint for hint in hints(shares=True) for word in OF_SHARDED_DATA)
     assert sum(any(word in hint for word in OF_SHARDED_DATA) for hint in hints(shares=False)) >= 4
+
+
+@pytest.mark.parametrize(("shuffles", "told"), [(True, True), (False, False)])
+def test_an_order_that_comes_again_is_no_reason_where_nothing_is_shuffled(shuffles: bool, told: bool) -> None:
+    passes = [Pass(0, 0, 16, first, shuffles=shuffles) for first in (0, 1)]
+    ours = replace(run(0.9, 0.7, inputs=4), passes=passes)
+    assert ("set_epoch" in about_parting(run(0.9, 0.8), [ours, ours], 2)) is told

@@ -434,7 +434,7 @@ class Decisions:
     shared: tuple[SharedPass, ...] = ()  # where forward passes alone are shared
     shared_loading: tuple[SharedLoading, ...] = ()
     enlarged: tuple[LoaderDecision, ...] = ()  # of shared passes: whose batches grow with the number of ranks
-    of_one_sample: bool = False  # of shared passes: there is nothing in any of them that ranks could share
+    nothing_to_share: bool = False  # of shared passes: there is nothing in any of them that ranks could share
     unshared: tuple[Blocked, ...] = ()  # what every rank computes whole, though it is called in training
     wraps: tuple[Wrap, ...] = ()
     unwrapped: tuple[Unwrapped, ...] = ()

@@ -42,7 +42,9 @@ def decide_shared(facts: Facts) -> Decisions:
     """What happens to a program of which ranks share the forward passes alone."""
     seen, told = _told(share_forwards(facts))
     decisions = Decisions(seen, Strategy.SHARED, averages=told)
-    decisions.blocked += [*_distributed(seen), *_played(seen), *_in_threads(seen), *of_one_graph(seen)]
+    graphs = list(of_one_graph(seen))
+    decisions.blocked += [*_distributed(seen), *_played(seen), *_in_threads(seen), *graphs]
+    decisions.nothing_to_share = bool(graphs)
     called = called_in_training(seen)
     for one in called:
         place = _place(seen, one, {each.held for each in called})
@@ -75,7 +77,7 @@ def _refuse_what_all_would_do(decisions: Decisions) -> None:
         return
     alone = nothing_to_share(decisions.facts, [one.held for one in decisions.shared])
     if alone is not None:
-        decisions.of_one_sample, decisions.shared = True, ()
+        decisions.nothing_to_share, decisions.shared = True, ()
         decisions.blocked.append(
             Blocked(
                 CODE, alone.module, alone.node, alone.message,

@@ -171,7 +171,7 @@ def _apart(parts: Sequence[Sequence[torch.Tensor]]) -> bool:
 
 def _repeats_order(rank: Trace, step: int) -> bool:
     begun = [one for one in rank.passes if one.first_step < step]
-    if not begun:
+    if not begun or not begun[-1].shuffles:
         return False
     trained = [one for one, after in itertools.pairwise(begun) if after.first_step > one.first_step]
     return any((one.sampler, one.epoch) == (begun[-1].sampler, begun[-1].epoch) for one in trained)

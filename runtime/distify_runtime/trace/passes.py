@@ -149,7 +149,9 @@ def watch_passes(most_steps: int, short_after: int, filling: Filling, readings: 
         if self._auto_collation:
             index = [*index]  # a batch sampler may give a tensor, an array, a tuple
         if filling.ranks > 1 and isinstance(index, list):
-            ahead = self._num_workers > 0 and torch.is_grad_enabled()  # workers are told of batches before a step
+            # workers are told of batches before a step, and of a pass of one batch there is none before it
+            ahead = (self._num_workers > 0 or one.batches == 1) and torch.is_grad_enabled()
+            one.largest = max(one.largest, _size_of(self._index_sampler))
             index = _filled(index, one, steps > 0 or ahead, filling, own=_makes_batches(self._index_sampler))
         if one.reading is None:
             one.reading = Reading(torch.is_grad_enabled(), _size(self._dataset))
@@ -224,6 +226,12 @@ def _skip_to_last(loader: Any, one: _Pass) -> bool:
     for _ in itertools.islice(loader._sampler_iter, left - 1):
         pass
     return True
+
+
+def _size_of(sampler: Any) -> int:
+    """The number of samples that a batch has, but for the last one; 0, where each may have another."""
+    size = getattr(sampler, "batch_size", None)
+    return size if isinstance(size, int) else 0
 
 
 def _filled(batch: list[Any], one: _Pass, trains: bool, filling: Filling, own: bool) -> list[Any]:

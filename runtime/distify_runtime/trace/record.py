@@ -97,6 +97,7 @@ class Record:
                 "samples": len(cast(Any, sampler.dataset)),
                 "first_step": len(self.steps),
                 "seed": getattr(sampler, "seed", 0) if sampler.shuffle else 0,
+                "shuffles": bool(sampler.shuffle),
             }
         )
 

@@ -38,6 +38,7 @@ class Pass:
     samples: int
     first_step: int
     seed: int = 0
+    shuffles: bool = True
 
 
 @dataclass(frozen=True)
