@@ -185,6 +185,25 @@ def test_what_is_packed_does_not_depend_on_the_padding() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("count += x.numel() - int(lengths.sum())", "`x.numel()`"),
+        ("longest = max(longest, x.shape[1])", "`x.shape[1]`"),
+        ("counts[x.size(1)] = loss.item()", "`x.size(1)`"),
+        ("count += int(lengths.sum())", ""),
+        ("count += x.size(0) + len(x) + x.shape[0]", ""),
+    ],
+)
+def test_how_far_a_batch_is_padded_is_another_thing_for_a_share(line: str, said: str) -> None:
+    model = READER.format(after="return self.out(last[-1])") + "count = longest = 0\ncounts = {}\n"
+    loop = f"{BY_SAMPLE}        {line}\nprint(count, longest, counts)\n"
+    before = script(imports=TOOLS, setup=f"{PACKED}\n\n", loader=OWN.format(given="collate"), model=model, loop=loop)
+    found = [one.message for one in conversion_of(before, options=Options()).of(Level.ADVICE) if one.code == "SHARE01"]
+    why = f"sharded data would be faster, but {said} says how far the samples of a batch are padded"
+    assert any(one.startswith(why) for one in found) is bool(said)
+
+
+@pytest.mark.parametrize(
     "after", ["return self.out(pad_packed_sequence(out, batch_first=True)[0].mean(1))", "return self.out(last[-1]) + x"]
 )
 def test_unpacked_it_does(after: str) -> None:

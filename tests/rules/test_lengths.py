@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from distify_codemods import Options, Strategy
 
-from tests.rules.scripts import LOOP, conversion_of, converted, script
+from tests.rules.scripts import IMPORTS, LOOP, conversion_of, converted, script
 
 LOSS = "        loss = nn.functional.mse_loss(model(x), y)\n"
 HEADS = """\
@@ -26,7 +26,8 @@ class Heads(nn.Module):
 
 def training(turn: str, model: str = "model = nn.Linear(4, 1)\n") -> str:
     lines = "".join(f"        {line}\n" for line in turn.splitlines())
-    return script(model=model, loop=LOOP.replace(LOSS, lines))
+    imports = f"import math\nimport numpy as np\n{IMPORTS}"
+    return script(imports=imports, model=model, loop=LOOP.replace(LOSS, lines))
 
 
 OF_NO_SAMPLES = [
@@ -38,6 +39,11 @@ OF_NO_SAMPLES = [
     "both = [x, 2 * x]\nboth.append(3 * x)\nloss = sum((model(b) - y).pow(2).mean() for b in both) / len(both)",
     "both = [x]\nboth += [2 * x, 3 * x]\nloss = sum((model(b) - y).pow(2).mean() for b in both) / len(both)",
     "both = {'a': x, 'b': 2 * x}\nloss = sum((model(b) - y).pow(2).mean() for b in both.values()) / len(both)",
+]
+OF_ENTRIES = [
+    "loss = (model(x) - y).pow(2).sum() / y.shape.numel()",
+    "loss = (model(x) - y).pow(2).sum() / np.prod(y.shape)",
+    "loss = (model(x) - y).pow(2).sum() / math.prod(y.size())",
 ]
 OF_EACH = [
     "rows = list(x)\nloss = (model(torch.stack(rows)) - y).pow(2).sum() / len(rows)",
@@ -55,6 +61,9 @@ OF_SOME = [
     "rows = []\nfor row, t in zip(x, y):\n    if t < 0:\n        continue\n    rows.append(row)\n"
     "loss = (model(x) - y).pow(2).sum() / len(rows)",
     "seen = set()\nfor t in y:\n    seen.add(round(t.item(), 1))\nloss = (model(x) - y).pow(2).sum() / len(seen)",
+    "loss = (model(x) - y).pow(2).sum() / sum(1 for _ in y)",
+    "n = 0\nfor _ in y:\n    n += 1\nloss = (model(x) - y).pow(2).sum() / n",
+    "n = 0\nfor t in y:\n    if t > 0:\n        n = n + 1\nloss = (model(x) - y).pow(2).sum() / (n + 1)",
     "rows = [x[0]]\nrows.extend(x)\nloss = (model(x) - y).pow(2).sum() / len(rows)",
     "outs = []\nfor row in x:\n    outs.append(model(x).mean())\nloss = sum(outs) / len(outs)",
 ]
@@ -74,7 +83,7 @@ def test_outputs_of_several_heads() -> None:
     assert "        loss /= len(outs)\n" in after
 
 
-@pytest.mark.parametrize("turn", OF_EACH)
+@pytest.mark.parametrize("turn", [*OF_EACH, *OF_ENTRIES])
 def test_items_of_which_each_sample_has_one(turn: str) -> None:
     """A sum over a rank's samples, divided by their number, is a mean."""
     after = converted(training(turn), Options())
@@ -86,4 +95,9 @@ def test_items_of_which_each_sample_has_one(turn: str) -> None:
 def test_items_of_some_samples(turn: str) -> None:
     before = training(turn)
     shared = conversion_of(before, options=Options()).strategy is Strategy.SHARED
-    assert shared or "/ rt.sum_over_ranks(len(rows))" in converted(before, Options())
+    assert shared or "/ rt.sum_over_ranks(" in converted(before, Options())
+
+
+def test_turns_over_other_things_are_counted_as_they_are() -> None:
+    turn = "n = 0\nfor k in range(3):\n    n += 1\nloss = (model(x) - y).pow(2).mean() / n"
+    assert "        loss = (model(x) - y).pow(2).mean() / n\n" in converted(training(turn), Options())

@@ -7,6 +7,7 @@ is not, may look at the samples of a batch together, draw for all of them, keep 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TypeGuard
 
 import libcst as cst
@@ -110,7 +111,8 @@ def links_seen(facts: Facts) -> list[Link]:
     seen = with_evidence(facts)
     return _each_once(
         [
-            *_foreign(seen), *_unseen(seen), *_given_the_model(seen), *put_together.links(seen, marks),
+            *_foreign(seen), *_unseen(seen), *_given_the_model(seen),
+            *put_together.links(seen, marks, partial(as_it_stands, facts)),
             *decided_by_chance(seen), *drawn_for_batches(seen), *_kept_in_metrics(seen), *passed_over.links(seen),
             *_asked(facts), *_single(seen), *_cropped(seen), *_with_parameters(seen), *pools.links(as_it_stands(facts)),
         ]

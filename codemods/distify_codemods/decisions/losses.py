@@ -23,12 +23,13 @@ from distify_codemods.interpreter import Reducing
 from distify_codemods.libraries.torch_losses import takes_reduction
 from distify_codemods.libraries.torch_tensors import MEAN
 from distify_codemods.objects import External, Mapping, Sequence
-from distify_codemods.origins import Lost, Verdict
+from distify_codemods.origins import Lost, Shape, Verdict
 from distify_codemods.scale import LOST, PER_SAMPLE, Scale
 from distify_codemods.values import Value
 
 _ROUNDS = 4  # what is left of a loss once its inner sums are reduced may need more of it
 _SUMS = frozenset({Scale.SUM, Scale.COUNT})
+_NO_NUMBERS = (Sequence, Mapping, Shape)
 Found = dict[cst.CSTNode, LossReduction]
 
 
@@ -114,7 +115,7 @@ def _operands(facts: Facts, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, Lo
     additive = additive and not any(facts.value(operand).scale in PER_SAMPLE for operand in operands)
     for operand in operands:
         value = facts.value(operand)
-        scale = Scale.UNKNOWN if any(isinstance(obj, (Sequence, Mapping)) for obj in value.objs) else value.scale
+        scale = Scale.UNKNOWN if any(isinstance(obj, _NO_NUMBERS) for obj in value.objs) else value.scale
         if scale in _SUMS:
             yield operand, LossForm.SUM
         elif scale is Scale.MEAN and not additive:

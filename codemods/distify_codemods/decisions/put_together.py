@@ -9,6 +9,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
 from distify_codemods.decisions.base import Link, made_at
+from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.inside import core
 from distify_codemods.interpreter import collated
@@ -17,16 +18,21 @@ from distify_codemods.libraries.torch_data import ITERATORS, LOADERS
 from distify_codemods.naming import brief
 from distify_codemods.objects import External
 from distify_codemods.origins import Beside, Listed, Padded, Reduction
+from distify_codemods.program import Module
 
 #: Losses that make one number of each sample, whatever its length, and take their mean.
 _BY_SAMPLE = ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "cross_entropy", "nll_loss", "ctc_loss")
 #: Of these, those whose targets may have a length of their own.
 _OF_LENGTHS = ("CTCLoss", "ctc_loss")
+_SIZES = frozenset("shape size numel nelement".split())
 _FLATTENING = frozenset("view reshape flatten permute transpose swapaxes movedim".split())
 
 
-def links(facts: Facts, marks: Callable[[Facts, type[Obj]], Sequence[Obj]]) -> Iterator[Link]:
-    """`marks`: those of a kind that arrive at backward passes of training."""
+Marks = Callable[[Facts, type[Obj]], Sequence[Obj]]
+
+
+def links(facts: Facts, marks: Marks, as_it_stands: Callable[[], Facts]) -> Iterator[Link]:
+    """`marks`: those of a kind that arrive at backward passes of training. `as_it_stands`: without what is gathered."""
     for mark in marks(facts, Beside):
         module, site = made_at(mark)
         yield Link(
@@ -38,10 +44,10 @@ def links(facts: Facts, marks: Callable[[Facts, type[Obj]], Sequence[Obj]]) -> I
         )  # fmt: skip
     for loader in facts.loaders:
         if loader.obj in facts.training_loaders and loader.obj.name not in ITERATORS:
-            yield from _of(facts, loader, marks)
+            yield from _of(facts, loader, marks, as_it_stands)
 
 
-def _of(facts: Facts, loader: Loader, marks: Callable[[Facts, type[Obj]], Sequence[Obj]]) -> Iterator[Link]:
+def _of(facts: Facts, loader: Loader, marks: Marks, as_it_stands: Callable[[], Facts]) -> Iterator[Link]:
     place = loader.made.module, loader.made.node
     form = collated.layout(facts.run.machine, loader.obj)
     if form.sort is not None:
@@ -85,6 +91,39 @@ def _of(facts: Facts, loader: Loader, marks: Callable[[Facts, type[Obj]], Sequen
             "is padded",
             "`pack_padded_sequence` would leave the padding out, if no layer mixes the entries of a sample before it",
         )  # fmt: skip
+        return
+    for module, node in _asked_for_their_length(as_it_stands()):
+        yield Link(
+            module, node,
+            f"`{brief(node)}` says how far the samples of a batch are padded, and its `collate_fn` may pad each rank's "
+            "share to another length",
+            "the samples' own lengths do not depend on that",
+        )  # fmt: skip
+
+
+def _asked_for_their_length(facts: Facts) -> Iterator[tuple[Module, cst.CSTNode]]:
+    """`batch.shape[1]`, `batch.numel()`, in a turn of training and outside of models."""
+    for module in facts.run.frames:
+        for node in module.nodes:
+            if not isinstance(node, cst.Attribute) or node.attr.value not in _SIZES:
+                continue
+            if any(isinstance(one, Padded) for one in facts.value(node.value).sources):
+                whole = _with_its_place(module, node)
+                if whole is not None and places_of(facts).of(module, node) is Place.INSIDE:
+                    yield module, whole
+                    return
+
+
+def _with_its_place(module: Module, node: cst.Attribute) -> cst.CSTNode | None:
+    """`x.size(1)` of `x.size`; None where the number of samples is asked for: `x.shape[0]`."""
+    around = module.parents.get(node)
+    if isinstance(around, cst.Call) and around.func is node:
+        place = around.args[0].value if around.args else None
+    elif isinstance(around, cst.Subscript) and around.value is node and isinstance(around.slice[0].slice, cst.Index):
+        place = around.slice[0].slice.value
+    else:
+        return node
+    return None if isinstance(place, cst.Integer) and place.evaluated_value == 0 else around
 
 
 def _is_by_sample(facts: Facts, node: cst.CSTNode) -> bool:

@@ -167,8 +167,12 @@ def _sum(arguments: Arguments) -> Value:
     item = holding.any_item(first)
     listed = any(isinstance(obj, Sequence) and not obj.of_each for obj in first.objs)  # tensors: added entry by entry
     scale = Scale.SUM if item.scale in PER_SAMPLE and not listed else item.scale
-    if item.scale in (Scale.MEAN, Scale.SUM) and (many := lengths.of(first)) is not None:
-        scale = scale if many.scale is Scale.CONST else Scale.COUPLED  # as often as there are samples
+    many = lengths.of(first)
+    if many is not None and many.scale is not Scale.CONST:  # as often as there are samples
+        if item.scale in (Scale.MEAN, Scale.SUM):
+            scale = Scale.COUPLED
+        elif item.scale is Scale.CONST:  # `sum(1 for _ in x)`
+            return Value(scale=Scale.SUM, sources=many.sources | item.sources | first.sources)
     return Value(scale=scale, sources=item.sources | first.sources)
 
 

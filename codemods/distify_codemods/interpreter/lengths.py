@@ -108,6 +108,19 @@ def _leaves_out(machine: Machine, loop: cst.CSTNode) -> bool:
     return any(machine.values.get(test, NOTHING).scale in _OF_SAMPLES for test in forms.leaving(loop))
 
 
+def counted(machine: Machine, name: str) -> Value | None:
+    """The turns over samples, if what runs is in some, and a name of this function has had a value before them."""
+    for here in machine.here.loops:
+        if here.frame is not machine.frame:
+            return None
+        loop, turns = here.node, _turns(machine, here.node)
+        if not isinstance(loop, cst.For) or turns is None or turns.scale is Scale.CONST:
+            continue
+        if here.frame.module.flow(loop).reaching_loop(loop, name):
+            return turns
+    return None
+
+
 def in_turns(machine: Machine) -> tuple[bool, bool]:
     """Whether something happens in turns of loops, and in turns over samples."""
     loops = machine.here.loops

@@ -161,10 +161,26 @@ def _is_added_to(machine: Machine, target: cst.Subscript, keys: list[Value]) -> 
 def counted(machine: Machine, target: cst.BaseExpression, value: Value, node: cst.Assign) -> Value:
     """`start = start + size`, as `start += size`."""
     counting = machine.cutting is not None or machine.evidence
+    if isinstance(node.value, cst.BinaryOperation) and _is_of_itself(target, node.value):
+        left, right = (machine.values.get(one, NOTHING) for one in (node.value.left, node.value.right))
+        value = _counting(machine, target, left, right, value)
     if not counting or not isinstance(node.value, cst.BinaryOperation) or not _is_a_number(value):
         return value
-    name, sides = tree.dotted(target), (node.value.left, node.value.right)
-    return _moved(machine, value, node) if name and any(tree.dotted(one) == name for one in sides) else value
+    return _moved(machine, value, node) if _is_of_itself(target, node.value) else value
+
+
+def _is_of_itself(target: cst.BaseExpression, made: cst.BinaryOperation) -> bool:
+    name = tree.dotted(target)
+    return bool(name) and name in map(tree.dotted, (made.left, made.right))
+
+
+def _counting(machine: Machine, target: cst.BaseExpression, current: Value, operand: Value, value: Value) -> Value:
+    """`n += 1` in turns over samples: as many as there are, or some of them."""
+    counts = current.scale is Scale.SUM or _is_a_number(current)
+    if not isinstance(target, cst.Name) or not _is_a_number(operand) or not counts:
+        return value
+    turns = lengths.counted(machine, target.value)
+    return Value(scale=Scale.SUM, sources=value.sources | turns.sources) if turns is not None else value
 
 
 def _moved(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
@@ -200,6 +216,7 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
         gpu_texts((current, operand))
     )
     value = evidence.followed(machine, value, node) if machine.evidence else value
+    value = _counting(machine, node.target, current, operand, value)
     if machine.cutting is not None or (machine.evidence and _is_a_number(value)):
         value = _moved(machine, value, node)
     if any(isinstance(obj, Parameters) for obj in current.objs):  # in place, as if it were `.data`

@@ -51,6 +51,8 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
     loss = losses.of_function(last, arguments)
     if loss is not None:
         return loss
+    if last == "prod" and tensors.is_a_shape(arguments.first):
+        return tensors.method(machine, arguments.first, "numel", Arguments(), node)
     cut = cuts.made(machine, name, arguments, node)
     if name == torch_optim.GRADIENT:
         return _gradients(machine, arguments, node)

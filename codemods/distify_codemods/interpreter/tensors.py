@@ -173,10 +173,17 @@ def _of_turned(machine: Machine, name: str, tensor: Value, arguments: Arguments,
 
 def _numbers(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`x.numel()`"""
+    if is_a_shape(tensor):
+        return Value(scale=S.COUNT, sources=forms.counting(tensor))
     counted = {S.RAGGED: S.SUM, S.SAMPLES: S.COUNT, S.TURNED: S.COUNT}
     if tensor.scale not in counted:
         return Value(sources=forms.sources_of(tensor))
     return Value(scale=counted[tensor.scale], sources=forms.counting(tensor))
+
+
+def is_a_shape(value: Value) -> bool:
+    """Of a tensor of samples, as a whole: its sizes multiplied, so many entries that has."""
+    return bool(value.objs) and all(isinstance(obj, Shape) for obj in value.objs) and not value.open
 
 
 def _dimensions(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
