@@ -121,6 +121,7 @@ class Check:
             outputs = [one.as_ragged_as(before) for one, before in zip(outputs, plan.outputs, strict=True)]
         proposed = replace(plan, outputs=outputs, seen=plan.seen or seen, sizes=tuple(sizes.values()))
         proposed.agreed, proposed.course, proposed.operations, proposed.counted = {}, [], set(), whole.counted
+        proposed.generators = whole.generators
         found = self._attempt(lambda: (self._shared_pass(proposed, counts), None), along)
         why = _first((found or _DIFFERENT) if isinstance(found, str) else self._differing(found, whole, plan))
         if isinstance(why, Apart):
@@ -224,7 +225,7 @@ class Check:
         self._draws.again()
         began, hooks = positions(), hearing.on_tensors()
         with (
-            _put_back(self._model.model) as (state, around),
+            _put_back(self._model.model, self._call) as (state, around),
             Births() as born,
             OneRow(along, self._turn, self._side) as drawn,
         ):
@@ -282,6 +283,7 @@ class Check:
                 state.spreads(),
                 counted if counted is not None and counted.is_all(self._model.model, numbers) else None,
                 born.precision,
+                around.drawn_from(),
             )
 
     def _kept(self, around: Surroundings, state: State, born: Births) -> tuple[Any, ...]:
@@ -294,9 +296,9 @@ class Check:
 
 
 @contextlib.contextmanager
-def _put_back(model: nn.Module) -> Iterator[tuple[State, Surroundings]]:
+def _put_back(model: nn.Module, call: Call) -> Iterator[tuple[State, Surroundings]]:
     """The model, and what can be reached from it, as they were, after what is done under `with`."""
-    around = Surroundings(model)
+    around = Surroundings(model, (*call.args, *call.kwargs.values()))
     with put_back(model) as state:
         try:
             yield state, around

@@ -85,6 +85,7 @@ class Passed:
     spreads: dict[str, float] = field(default_factory=dict)  # by the names of running means in `state`
     counted: Counted | None = None  # the traces of a pass that counts, if it leaves no others
     precision: torch.dtype | None = None  # of half size, which something was computed in, whatever came of it
+    generators: list[Any] = field(default_factory=list)  # the script's own, that were drawn from
 
     @property
     def differs(self) -> bool:

@@ -19,7 +19,7 @@ from distify_runtime.shared.proposals import Near
 from distify_runtime.shared.readings import Readings, of_those_there, readings_differ_at, without_what_is_new
 from distify_runtime.shared.region import Parted, even_counts
 from distify_runtime.shared.state import Before, State
-from distify_runtime.shared.streams import kept, take_back_draws
+from distify_runtime.shared.streams import kept, rewinding, take_back_draws
 
 if TYPE_CHECKING:
     from distify_runtime.shared.models import SharedModel
@@ -30,7 +30,19 @@ CHECKED_CALLS = (2, 10, 100, 1000)
 EACH_CALL = 4
 _CHANCE = "it does so by chance, and what it computes then was not compared"
 
-_Before = State | Before | None
+
+class _Before:
+    """What a pass may have to be taken back to. state: None, where of the model nothing would be put back."""
+
+    def __init__(self, state: State | Before | None, plan: Plan) -> None:
+        self.state = state
+        self._again = [rewind for one in plan.generators if (rewind := rewinding(one))]
+
+    def put_back(self) -> None:
+        if self.state is not None:
+            self.state.put_back()
+        for rewind in self._again:
+            rewind()
 
 
 class NotInParts(Exception):
@@ -179,8 +191,8 @@ class Forms:
     def kept(self, model: SharedModel, call: Call, plan: Plan) -> _Before:
         """What a pass may have to be taken back to: if it reads something, or counts, it may decide by that."""
         if self._decided(call).reads:
-            return State(model.model, parameters=False)
-        return plan.counted.now(model.model) if plan.counted else None
+            return _Before(State(model.model, parameters=False), plan)
+        return _Before(plan.counted.now(model.model) if plan.counted else None, plan)
 
     def stands(self, model: SharedModel, call: Call, plan: Plan, readings: Readings, before: _Before) -> bool:
         """Whether a pass in which the ranks have read this gave what the whole batch gives; else `before` is put back.
@@ -207,8 +219,7 @@ class Forms:
             decided.learn(read, stands, readings.everyone)
         if not stands:
             take_back_draws()
-            if before is not None:
-                before.put_back()
+            before.put_back()
         self.shared += stands
         return stands
 
@@ -224,11 +235,9 @@ class Forms:
         after = self.kept(model, call, plan)
         with kept():
             take_back_draws()  # what is drawn alike decides as in that pass, and so does what it counts
-            if before is not None:
-                before.put_back()
+            before.put_back()
             found = finding.find_plan(model, call, [plan], even_counts_of(call, plan), traces=True)
-        if after is not None:
-            after.put_back()
+        after.put_back()
         is_compared = found.plan is not None and new <= found.plan.operations
         if not all(communicator.all_gather_object(is_compared)):
             raise NotInParts(
@@ -266,8 +275,7 @@ class Forms:
             _say_decided(model, readings_differ_at(decisive), found, before)
             decided.learn(mixture, False)
         take_back_draws()
-        if before is not None:
-            before.put_back()
+        before.put_back()
         return ""
 
     def no_longer(self, model: SharedModel, call: Call, error: NotInParts, before: _Before) -> None:
@@ -275,8 +283,7 @@ class Forms:
         _check_can_be_taken_back(model, f"is not made up of parts: {error}", error.found, before)
         self.plans[call.form] = None
         take_back_draws()
-        if before is not None:
-            before.put_back()
+        before.put_back()
         if not call.trains:
             self._say_whole(model, call, str(error))
 
@@ -312,7 +319,7 @@ def _of_errors(model: SharedModel, parted: Parted, left: bool) -> str:
 
 def _check_can_be_taken_back(model: SharedModel, said: str, found: finding.Found, before: _Before) -> None:
     """Raises RanksParted where a pass has left what cannot be taken back."""
-    if found.traces & Traces.ELSEWHERE or (found.traces and before is None):
+    if found.traces & Traces.ELSEWHERE or (found.traces and before.state is None):
         raise RanksParted(
             f"distify: {model.name} (call {model.calls}) {said}. And it has left there what cannot be taken back. "
             "Share the parts of the model in its place (`rt.data_parallel(model.part)`)"

@@ -186,7 +186,7 @@ class SharedModel:
                 self._give_up(str(error))
             return None
         except region.Parted as parted:
-            left = before is None and self._buffers is not None and bool(self._buffers.written())
+            left = before.state is None and self._buffers is not None and bool(self._buffers.written())
             why = self.forms.parted(self, call, plan, readings, before, parted, left)
             if why and call.trains:
                 self._give_up(why)

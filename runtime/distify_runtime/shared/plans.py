@@ -214,6 +214,7 @@ class Plan:
     course: Course = field(default_factory=list)
     operations: set[Operation] = field(default_factory=set)  # what the pass that was compared has computed
     counted: Counted | None = None  # what a call that is taken back has to give back, if nothing else
+    generators: list[Any] = field(default_factory=list)  # the script's own, that it draws from: these are rewound
     followed: int = 1  # calls that have followed it
 
     @property

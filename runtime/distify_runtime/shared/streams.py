@@ -174,6 +174,15 @@ def rewinding(generator: Any) -> Callable[[], Any] | None:
     return None
 
 
+def position_of(generator: Any) -> Any:
+    """What changes when something is drawn from a generator that can be rewound."""
+    if isinstance(generator, torch.Generator):
+        return bytes(generator.get_state().tolist())
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    return repr(generator.get_state() if hasattr(generator, "get_state") else generator.bit_generator.state)
+
+
 def positions() -> Positions:
     """What changes when something is drawn."""
     return dict(zip(("torch", "python", "numpy"), randomness.positions(), strict=True))

@@ -22,7 +22,7 @@ from distify_runtime.shared.comparing import Left
 from distify_runtime.shared.containers import as_array, base_of, entries_of, held_in, refill
 from distify_runtime.shared.escapes import storage_of
 from distify_runtime.shared.names import Names, is_of_a_library, names_of
-from distify_runtime.shared.streams import rewinding
+from distify_runtime.shared.streams import position_of, rewinding
 
 _MOST = 2000  # objects that are looked at
 _MOST_ITEMS = 1000  # of a container: longer ones are data
@@ -51,10 +51,18 @@ class _Held:
 
 
 class Surroundings:
-    """What can be reached from a model, at one time."""
+    """What can be reached from a model, at one time.
 
-    def __init__(self, model: nn.Module) -> None:
+    given: what it is called with, of which only generators of random numbers matter.
+    """
+
+    def __init__(self, model: nn.Module, given: Iterable[Any] = ()) -> None:
         self._held = list(_reached(model))
+        self._held += [_of_generator("its arguments", one) for one in given if rewinding(one)]
+
+    def drawn_from(self) -> list[Any]:
+        """The script's own generators that have been drawn from since."""
+        return [held.holder for held in self._held if held.rewind and position_of(held.holder) != held.before]
 
     def numbers(self) -> dict[str, Any]:
         """Those that are there now, by where they are, as a script would write it; of a tensor one, by all entries."""
@@ -192,11 +200,15 @@ def _reached(model: nn.Module) -> Iterator[_Held]:
             continue
         if base_of(value) and len(value) > _MOST_ITEMS:
             continue
-        if rewind := rewinding(value):
-            yield _Held(name, value, None, rewind)
+        if rewinding(value):
+            yield _of_generator(name, value)
         else:
             yield from _held(name, value)
         left.extend((name + step, one) for step, one in _within(value))
+
+
+def _of_generator(name: str, value: Any) -> _Held:
+    return _Held(name, value, position_of(value), rewinding(value))
 
 
 def _held(name: str, value: Any) -> Iterator[_Held]:
