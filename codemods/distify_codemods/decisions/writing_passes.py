@@ -20,6 +20,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core
 from distify_codemods.interpreter.frames import Frame
+from distify_codemods.libraries import python
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.settled import is_module
@@ -52,7 +53,7 @@ class WritingPass:
 def writing_passes(facts: Facts) -> list[WritingPass]:
     """Each by its function once."""
     found: dict[cst.CSTNode, WritingPass] = {}
-    for frame, module, node, does, unused in (*_writing(facts), *_keeping_now_and_then(facts)):
+    for frame, module, node, does, unused in (*_writing(facts), *_taking(facts), *_keeping_now_and_then(facts)):
         plain = isinstance(frame.node, cst.FunctionDef) and isinstance(frame.node.body, cst.IndentedBlock)
         function = frame.node if plain and isinstance(frame.node, cst.FunctionDef) else None
         if frame.node not in found or (found[frame.node].unused and not unused):
@@ -73,6 +74,34 @@ def _writing(facts: Facts) -> Iterator[_Found]:
     for event in inside:
         if (frame := _pass_around(entered, event)) is not None:
             yield frame, event.module, event.node, "prints or writes in a forward pass", event.unused
+
+
+def _taking(facts: Facts) -> Iterator[_Found]:
+    """`next(self.turns)`: a pass that is checked takes more than once, and no iterator can be taken back."""
+    in_models = places_of(facts).in_models
+    events = (
+        *facts.calls(python.TAKES_ONE),
+        *(one for one in facts.of_kind(Kind.METHOD) if one.name in python.NEXT_METHODS),
+    )
+    inside = [one for one in events if one.module.function(one.node) in in_models and _is_of_before(one)]
+    entered = _calls(facts) if inside else set()
+    for event in inside:
+        if (frame := _pass_around(entered, event)) is not None:
+            yield frame, event.module, event.node, "takes something from an iterator in a forward pass", event.unused
+
+
+def _is_of_before(event: Event) -> bool:
+    """Whether the iterator was there before its function was called: `next(turns)`, `next(self.turns)`."""
+    node = event.node
+    if not isinstance(node, cst.Call):
+        return False
+    plain = node.args[0].value if node.args and not node.args[0].star else None
+    taken = event.receiver_node if event.kind is Kind.METHOD else plain
+    if isinstance(taken, cst.Name):
+        function = event.module.function(node)
+        bound = event.module.flow(taken).reaching(taken)
+        return not any(event.module.function(one) is function and not isinstance(one, cst.Param) for one in bound)
+    return isinstance(taken, (cst.Attribute, cst.Subscript))
 
 
 def _keeping_now_and_then(facts: Facts) -> Iterator[_Found]:
