@@ -92,16 +92,16 @@ def _of(facts: Facts, loader: Loader, marks: Marks, as_it_stands: Callable[[], F
             "`pack_padded_sequence` would leave the padding out, if no layer mixes the entries of a sample before it",
         )  # fmt: skip
         return
-    for module, node in _asked_for_their_length(as_it_stands()):
+    stands = as_it_stands()
+    for module, node, does in (*_asked_for_their_length(stands), *_counted_with_padding(stands)):
         yield Link(
             module, node,
-            f"`{brief(node)}` says how far the samples of a batch are padded, and its `collate_fn` may pad each rank's "
-            "share to another length",
+            f"`{brief(node)}` {does}, and its `collate_fn` may pad each rank's share to another length",
             "the samples' own lengths do not depend on that",
         )  # fmt: skip
 
 
-def _asked_for_their_length(facts: Facts) -> Iterator[tuple[Module, cst.CSTNode]]:
+def _asked_for_their_length(facts: Facts) -> Iterator[tuple[Module, cst.CSTNode, str]]:
     """`batch.shape[1]`, `batch.numel()`, in a turn of training and outside of models."""
     for module in facts.run.frames:
         for node in module.nodes:
@@ -110,7 +110,21 @@ def _asked_for_their_length(facts: Facts) -> Iterator[tuple[Module, cst.CSTNode]
             if any(isinstance(one, Padded) for one in facts.value(node.value).sources):
                 whole = _with_its_place(module, node)
                 if whole is not None and places_of(facts).of(module, node) is Place.INSIDE:
-                    yield module, whole
+                    yield module, whole, "says how far the samples of a batch are padded"
+                    return
+
+
+def _counted_with_padding(facts: Facts) -> Iterator[tuple[Module, cst.CSTNode, str]]:
+    """`(batch == 0).sum()`, `batch.mean()`, likewise: figures of all entries, of those that were filled in as well."""
+    for module in facts.run.frames:
+        for node in module.nodes:
+            if not isinstance(node, cst.Call):
+                continue
+            sources = facts.value(node).sources
+            if any(isinstance(one, Reduction) and one.site is node for one in sources):
+                padded = any(isinstance(one, Padded) and not one.packed for one in sources)
+                if padded and not _is_by_sample(facts, node) and places_of(facts).of(module, node) is Place.INSIDE:
+                    yield module, node, "is of all entries of a batch"
                     return
 
 
