@@ -66,17 +66,22 @@ def find_plan(
             found.read_besides = (other.found.read,)
         elif not other.has_failed:
             return other.found
+    if found.plan is not None and call.trains and (later := call.altered(found.plan.batch)) is not None:
+        other = _Search(model, later, [found.plan], counts, vouched, must_be_finite=True)
+        if other.found.plan is None and not other.has_failed and not other.found.read:
+            return other.found
     return found
 
 
 class _Search:
-    """Of a plan, by one check. `has_failed`: the whole batch raises an error. `has_sides`: of `OneRow`."""
+    """Of a plan, by one check. `has_failed`: the whole batch raises an error, or is to be finite, and is not.
+    `has_sides`: of `OneRow`."""
 
     def __init__(
         self, model: SharedModel, call: Call, known: Sequence[Plan] | None, counts: tuple[int, ...] | None,
-        vouched: bool, side: Side = Side.ANY, traces: bool = False,
+        vouched: bool, side: Side = Side.ANY, traces: bool = False, must_be_finite: bool = False,
     ) -> None:  # fmt: skip
-        self.has_failed, self._tells_traces = False, traces
+        self.has_failed, self._tells_traces, self._must_be_finite = False, traces, must_be_finite
         self._check = Check(model, call.cut_off(), counts, vouched, turn=int(known is not None), side=side)
         self.found = self._find(model, call, known, vouched)
         self.has_sides = self._check.has_sides
@@ -92,6 +97,9 @@ class _Search:
             raised = next((one for one in said if isinstance(one, Raised)), "")
             self.has_failed = bool(raised)
             return Found(None, "" if raised and known is None else str(raised or "".join(said[:1])))
+        if self._must_be_finite and not all(communicator.all_gather_object(_is_finite(whole))):
+            self.has_failed = True
+            return Found(None)
         why = ""
         for plan in known or _candidates(call, whole):
             if plan.batch.samples(call.tensors) < world_size():
@@ -104,6 +112,10 @@ class _Search:
         if why and call.is_of_one:  # what was tried were its entries
             why = "its batch is one sample, of which there is nothing to share"
         return Found(None, why, check.read, check.traces(whole))
+
+
+def _is_finite(passed: Passed) -> bool:
+    return all(bool(one.isfinite().all()) for one in passed.tensors if one.is_floating_point())
 
 
 def _of_fewer(model: SharedModel, call: Call, known: Sequence[Plan] | None, vouched: bool) -> Found:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from distify_runtime import communicator
 from distify_runtime.shared import hearing, messages, operations, related, shapes
+from distify_runtime.shared.altered import altered
 from distify_runtime.shared.batches import Batch, batches
 from distify_runtime.shared.doubled import doubled
 from distify_runtime.shared.entries import blank_of, lists_in, owner_of
@@ -69,6 +70,14 @@ class Call:
     def doubled(self) -> Call:
         """The same call, of arguments in double precision that gradients flow to and no further."""
         tensors = [doubled(one.detach()).requires_grad_(one.requires_grad) for one in self.tensors]
+        args, kwargs = rebuilt((self.args, self.kwargs), iter(tensors))
+        return replace(self, args=args, kwargs=kwargs, tensors=tensors)
+
+    def altered(self, batch: Batch) -> Call | None:
+        """The same call, of a batch as a later one may be; None where it would be no other."""
+        tensors = None if batch.lists else altered(self.tensors, batch.dims)
+        if tensors is None:
+            return None
         args, kwargs = rebuilt((self.args, self.kwargs), iter(tensors))
         return replace(self, args=args, kwargs=kwargs, tensors=tensors)
 
