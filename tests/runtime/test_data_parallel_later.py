@@ -103,6 +103,25 @@ def chosen_by_the_batch(net: Later, hidden: Tensor, step: int) -> Tensor:
     return hidden * torch.where(hidden[:, 0].mean() > 0, net.book[0], net.book[1])
 
 
+def under_a_cap(net: Later, hidden: Tensor, step: int) -> Tensor:
+    return hidden * ((1.0 if step >= BEGINS else 50.0) / hidden.norm()).clamp(max=1.0)
+
+
+def above_a_margin(net: Later, hidden: Tensor, step: int) -> Tensor:
+    return hidden + torch.relu(hidden.norm() - (1.0 if step >= BEGINS else 50.0))
+
+
+def by_the_less_of_two(net: Later, hidden: Tensor, step: int) -> Tensor:
+    return hidden * torch.minimum(hidden.norm(), net.book.new_tensor(50.0 if step >= BEGINS else 0.1))
+
+
+def by_a_hook(net: Later, hidden: Tensor, step: int) -> Tensor:
+    hidden = hidden.tanh()
+    if step >= BEGINS:
+        hidden.register_hook(lambda gradient: gradient / gradient.norm())
+    return hidden
+
+
 def of_some_samples(net: Later, hidden: Tensor, step: int) -> Tensor:
     """Of one in eight: in most checks of none, all samples being drawn alike there."""
     return torch.where(torch.rand(len(hidden), 1) < 0.125, _apart(hidden), hidden)
@@ -118,7 +137,8 @@ APART = {
     for one in (
         by_the_step, by_its_calls, by_calls_in_a_dictionary, by_chance, along_another_dimension, into_a_buffer,
         with_a_weight, with_a_tensor_as_weight, with_a_weight_for_a_sum, between_two, by_one_choice, of_some_samples,
-        of_most_samples, with_a_weight_in_a_buffer, turned_along_another_dimension, chosen_by_the_batch,
+        of_most_samples, with_a_weight_in_a_buffer, turned_along_another_dimension, chosen_by_the_batch, under_a_cap,
+        above_a_margin, by_the_less_of_two, by_a_hook,
     )
 }  # fmt: skip
 
@@ -157,6 +177,21 @@ def sums_with_weights(net: Later, hidden: Tensor, step: int) -> Tensor:
     return torch._foreach_add([each], [hidden], alpha=0.0)[0]
 
 
+def with_a_hook_for_each(net: Later, hidden: Tensor, step: int) -> Tensor:
+    hidden = hidden.tanh()
+    if step >= BEGINS:
+        hidden.register_hook(lambda gradient: gradient * 0.5)
+    return hidden
+
+
+def with_numbers_between_limits(net: Later, hidden: Tensor, step: int) -> Tensor:
+    """Of a parameter, or of each sample."""
+    bias = net.more.bias
+    scale = torch.minimum(bias.norm().clamp(max=50.0), bias.sum().relu()) + (bias[0] - 1).max(0)[0]
+    scale = torch.max(bias.new_tensor(float("-inf")), scale)
+    return hidden * scale / torch.vmap(lambda row: row.norm().clamp(min=1e-3))(hidden)[:, None]
+
+
 def one_of_three_by_chance(net: Later, hidden: Tensor, step: int) -> Tensor:
     """By the one in between no check comes but that of its pass; and a number is kept where there was none."""
     net.size = hidden.shape[1]
@@ -171,7 +206,7 @@ IN_PARTS = {
     one.__name__: one
     for one in (
         another_layer, more_turns, a_penalty_that_grows, one_of_two_layers, every_tenth_call, one_of_two_by_a_flag,
-        sums_with_weights, one_of_three_by_chance,
+        sums_with_weights, one_of_three_by_chance, with_numbers_between_limits, with_a_hook_for_each,
     )
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ import enum
 import functools
 import io
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -260,7 +260,7 @@ class Check:
                 before = self._kept(around, state, born) if is_heard else None
                 with region.whole_batch():  # which is no backward pass of the script's
                     found = comparing.gradients_of(tensors, wanted)
-                if is_heard and self._kept(around, state, born) != before:
+                if is_heard and self._kept(around, state, born, found.values()) != before:
                     return "a hook keeps what it is given of gradients inside of it: those of a part of the batch"
             flowing = [flows(one) for one in tensors]
             tensors, changed = [one.detach() for one in tensors], state.changed()
@@ -286,9 +286,12 @@ class Check:
                 around.drawn_from(),
             )
 
-    def _kept(self, around: Surroundings, state: State, born: Births) -> tuple[Any, ...]:
-        """What hooks may have changed in a backward pass: numbers, attributes of modules, tensors that are held."""
-        left = [one.where for one in born.left((), self._model.model)]
+    def _kept(
+        self, around: Surroundings, state: State, born: Births, found: Iterable[Tensor | None] = ()
+    ) -> tuple[Any, ...]:
+        """What hooks may have changed in a backward pass that has `found` gradients: numbers, attributes of modules,
+        tensors that are held."""
+        left = [one.where for one in born.left((one for one in found if one is not None), self._model.model)]
         return surroundings.changed(self._numbers, around.numbers()), state.changed().keys(), left
 
     def _inputs(self) -> list[Tensor]:

@@ -42,6 +42,8 @@ _PRODUCTS = frozenset(("mul", "__mul__", "__rmul__", "multiply", "lerp"))
 _PRODUCTS_IN_PLACE = frozenset(("mul_", "__imul__", "multiply_"))
 _WEIGHING = _PRODUCTS | frozenset("add __add__ sub __sub__ rsub subtract addcmul addcdiv addmm addmv baddbmm".split())
 _FACTORS, _WEIGHTS = ("input", "other", "weight"), ("alpha", "value")
+#: What keeps a number on one side of a limit.
+_LIMITING = frozenset("clamp clip clamp_min clamp_max relu hardtanh minimum maximum min max".split())
 _SOME_WEIGHT = 0.5
 
 
@@ -117,8 +119,8 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             filled: Tensor = func(row, *given, **_without_generator(kwargs))
         name = func._schema.name.rpartition(":")[2]
         if name == "bernoulli_":
-            return self._some(filled, (*given, *kwargs.values()), dims)
-        return self._on_both_sides(filled, dims, *given) if name == "uniform_" else filled
+            return self._some(filled, (*given, *kwargs.values()))
+        return self._on_both_sides(filled, *given) if name == "uniform_" else filled
 
     def _made(self, func: Any, args: Any, kwargs: Any) -> Tensor:
         kwargs = _without_generator(kwargs)
@@ -129,34 +131,34 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             given = [_row_of(one, shape, dims) for one in args]
             row: Tensor = func(*given, **kwargs)
             name = func._schema.name.rpartition(":")[2]
-            row = self._some(row, given[1:] or given, dims) if name == "bernoulli" else row
-            row = self._on_both_sides(row, dims) if name in ("rand", "rand_like") else row
+            row = self._some(row, given[1:] or given) if name == "bernoulli" else row
+            row = self._on_both_sides(row) if name in ("rand", "rand_like") else row
         return row.expand_as(whole).clone() if row.dim() == whole.dim() else whole
 
     def _dropout(self, input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
         if train is False or p == 0:
             return input.clone(), torch.ones_like(input, dtype=torch.bool)
         with self._drawn(tuple(input.shape)) as dims:
-            kept = self._some(input.new_empty(_row(tuple(input.shape), dims)).bernoulli_(1 - p), (1 - p,), dims)
+            kept = self._some(input.new_empty(_row(tuple(input.shape), dims)).bernoulli_(1 - p), (1 - p,))
         scale = 1 / (1 - p) if p < 1 else 0.0
         return input * kept * scale, kept.expand_as(input).bool()
 
-    def _some(self, row: Tensor, given: Iterable[Any], dims: Dims) -> Tensor:
+    def _some(self, row: Tensor, given: Iterable[Any]) -> Tensor:
         """A mask that leaves out all of a row leaves out whatever is to be compared: it keeps what it might keep. On
         the high side, a single number leaves out what it might.
 
-        given: what the probability is among, if it is not a half. dims: along which a row is of each sample alike.
+        given: what the probability is among, if it is not a half.
         """
         chances = [one for one in given if isinstance(one, (int, float, Tensor))]
         chance = torch.as_tensor(chances[0] if chances else 0.5, device=row.device)
-        if row.numel() == 1 and not dims and self._side is not Side.ANY:
+        if row.numel() == 1 and self._side is not Side.ANY:
             self.has_sides = True
             return row.copy_((chance >= 1 if self._side is Side.HIGH else chance > 0).reshape(row.shape))
         return row if row.any() else row.copy_((chance > 0).expand_as(row))
 
-    def _on_both_sides(self, row: Tensor, dims: Dims, low: float = 0.0, high: float = 1.0) -> Tensor:
-        """Of several numbers, one is on each side; the one number of each sample is not held against all at once."""
-        if self._side is Side.ANY or not row.is_floating_point() or not row.numel() or (dims and row.numel() == 1):
+    def _on_both_sides(self, row: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
+        """Of several numbers, one is on each side."""
+        if self._side is Side.ANY or not row.is_floating_point() or not row.numel():
             return row
         self.has_sides |= row.numel() == 1
         for entry, side in zip(row.flatten()[:2].unbind(), (self._side.value, 1 - self._side.value), strict=False):
@@ -189,7 +191,7 @@ class _Functions(TorchFunctionMode):
 
     Recurrent layers on accelerators: their kernels keep a stream of their own from the first call on that drops
     something, which is not to begin here. And products with zero, and what one number chooses: something would be left
-    out of what is compared, and may be there later.
+    out of what is compared, and may be there later. So it may behind what keeps one number on one side of a limit.
     """
 
     def __init__(self, row: OneRow) -> None:
@@ -228,7 +230,24 @@ class _Functions(TorchFunctionMode):
         elif name == "where" and len(args) == 3 and self._row.chooses_both and _is_one_choice(*args):
             self._row.has_sides = True
             func, args = torch.add, tuple(_SOME_WEIGHT * one for one in args[1:])
+        elif name in _LIMITING and self._row.chooses_both and (numbers := _single_numbers(name, args)):
+            self._row.has_sides = True
+            return _unlimited(numbers)
         return func(*args, **kwargs)
+
+
+def _single_numbers(name: str, args: Sequence[Any]) -> list[Tensor]:
+    """What is held against a limit, where that is one number with a point; likewise the limit."""
+    found = [one for one in args if isinstance(one, Tensor)]
+    plain = all(one.dim() == 0 and one.is_floating_point() for one in found) and not is_transformed()
+    return found if plain and len(found) > (name in ("min", "max")) else []  # of one tensor: over its entries
+
+
+def _unlimited(numbers: Sequence[Tensor]) -> Tensor:
+    """On neither side of a limit: it depends on all of them, and is no sum of what parts of a batch give."""
+    with unnoticed():
+        finite = [one for one in numbers if bool(one.isfinite())]  # the best as yet may be `-inf`
+    return functools.reduce(torch.add, (_SOME_WEIGHT * (one + one.tanh()) for one in finite or numbers))
 
 
 def _is_of_numbers(given: Iterable[Any]) -> bool:

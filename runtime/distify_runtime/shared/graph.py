@@ -35,17 +35,17 @@ Operation = tuple[str, str, tuple[str, ...]]
 
 
 class Computed:
-    """What has computed these outputs, between them and where their pass begins, as far as gradients flow; and which
-    buffers it has written.
+    """What has computed these outputs, between them and where their pass begins, as far as gradients flow; which
+    buffers it has written; and whether tensors were given hooks in it, by which gradients may be other ones.
 
     `course`: a number for the operations in their order, by which most passes are known again. past: the leaves that
     `leaves_past` is about.
     """
 
-    def __init__(self, outputs: Iterable[Tensor], written: Iterable[str] = ()) -> None:
+    def __init__(self, outputs: Iterable[Tensor], written: Iterable[str] = (), hooks: bool = False) -> None:
         self._nodes = list(_walked(outputs, ENTRANCES))
-        self._written = tuple(written)
-        self.course = hash((*map(_kind, self._nodes), self._written))
+        self._besides: list[Operation] = [*(("write", name, ()) for name in written), *[("hook", "", ())] * hooks]
+        self.course = hash((*map(_kind, self._nodes), *self._besides))
 
     @property
     def past(self) -> dict[int, Tensor]:
@@ -59,7 +59,7 @@ class Computed:
             for node in self._nodes
             if node.name() not in _LAYOUTS
         }
-        return frozenset(found | {("write", name, ()) for name in self._written})
+        return frozenset(found.union(self._besides))
 
 
 def _kind(node: Any) -> tuple[str, str]:

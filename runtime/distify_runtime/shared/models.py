@@ -28,6 +28,7 @@ from distify_runtime.shared import (
     costs,
     finding,
     functions,
+    hearing,
     operations,
     plans,
     region,
@@ -202,7 +203,11 @@ class SharedModel:
         """The outputs of a pass that the ranks share; and all of its tensors, with those left in attributes."""
         inside = replace(self._region(call, plan, counts), readings=readings)
         arguments, inside.anchors = self._arguments(call, plan, inside)
-        changed, buffers = Watched(self.model, self.copies), self._buffers_as_they_are(probes)
+        changed, buffers, hooks = (
+            Watched(self.model, self.copies),
+            self._buffers_as_they_are(probes),
+            hearing.on_tensors(),
+        )
         sizes = sizes_made_whole(self.model, plan.sizes, counts[rank()], sum(counts))
         try:
             with sizes, inside.entered(own_draws=not probes), costs.of_computing(not probes), readings.recorded():
@@ -216,7 +221,8 @@ class SharedModel:
         readings.returned(outputs)
         given = tensors_in(outputs)
         mine = [*given, *changed.now()]
-        self._look_at(call, plan, Computed(mine, buffers.written()), readings, probes)
+        computed = Computed(mine, buffers.written(), hooks=hearing.on_tensors() != hooks)
+        self._look_at(call, plan, computed, readings, probes)
         whole = self._gathered(call, plan, inside, mine, probes)
         changed.replace(iter(whole[len(given) :]))
         return rebuilt(outputs, iter(whole)), whole
