@@ -68,3 +68,36 @@ def test_outside_of_forward_passes() -> None:
     before = script(imports=f"import itertools\n{IMPORTS}", setup="TURNS = itertools.cycle([1.0])\n",
                     loop=LOOP.replace("loss = ", "weight = next(TURNS)\n        loss = weight * "))  # fmt: skip
     assert "compute_whole" not in converted(before, options=SHARED)
+
+
+WAYS = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.other = nn.Linear(4, 1), nn.Linear(4, 1)
+
+    def forward(self, x):
+        way = TAKEN
+        return self.body(x) if TEST else self.other(x)
+
+
+TURNS = itertools.cycle([0, 1])
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("taken", "test", "unused"),
+    [
+        ("next(TURNS)", "way", True),
+        ("0", "next(TURNS) == 1", True),
+        ("next(TURNS)", "self.body.in_features == 4", False),
+        ("next(iter([1]))", "way == 1", False),
+        ("next(self.parameters()).device.type", "way == 'cuda'", False),
+    ],
+)
+def test_by_what_it_takes_it_goes_one_of_two_ways(taken: str, test: str, unused: bool) -> None:
+    """Sharded data: each rank takes the same, and what is left out has no gradient in that step."""
+    model = WAYS.replace("TAKEN", taken).replace("TEST", test)
+    after = converted(script(imports=f"import itertools\n{IMPORTS}", model=model))
+    assert ("find_unused_parameters=True" in after) is unused

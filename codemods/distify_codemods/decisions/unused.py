@@ -13,6 +13,7 @@ from distify_codemods.decisions.backward_passes import Session
 from distify_codemods.decisions.foreign_parts import ABOUT, not_seen_to_be_used
 from distify_codemods.decisions.last_turns import goes_nowhere
 from distify_codemods.decisions.touching import parts_of
+from distify_codemods.decisions.writing_passes import takes_of_before
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, loaders_of
 from distify_codemods.inside import core
@@ -294,15 +295,26 @@ def _varies(facts: Facts, test: cst.BaseExpression, module: Module, forward: Eve
     function = next((one for one in module.enclosing(test) if isinstance(one, cst.FunctionDef)), None)
     given = [param.name.value for param in function.params.params] if function is not None else []
     turns = {here.node for here in forward.here.up()}
+    taken = {one.node for one in takes_of_before(facts)}
     for node in tree.walk(test):
         value = facts.value(node)
-        if CHANCE in value.sources or loaders_of(value.sources):
+        if CHANCE in value.sources or loaders_of(value.sources) or node in taken:
+            return True
+        if isinstance(node, cst.Name) and taken.intersection(_given(module, node)):
             return True
         if isinstance(node, cst.Name) and node.value in given[1:] and not _is_fixed(value, turns):
             return True
         if isinstance(node, cst.Attribute) and _is_set_later(facts, node):
             return True
     return False
+
+
+def _given(module: Module, name: cst.Name) -> Iterator[cst.CSTNode]:
+    """What stands in the statements that have given a name its value."""
+    for binding in module.flow(name).reaching(name):
+        holder = next((one for one in module.enclosing(binding) if isinstance(one, cst.BaseSmallStatement)), None)
+        if isinstance(holder, (cst.Assign, cst.AnnAssign)) and holder.value is not None:
+            yield from tree.walk(holder.value)
 
 
 def _is_about_none(test: cst.Comparison) -> bool:

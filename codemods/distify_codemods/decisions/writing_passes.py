@@ -11,6 +11,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Turn
+from distify_codemods.answers import answered_once
 from distify_codemods.decisions.kept_by_models import kept
 from distify_codemods.decisions.log_records import shown_records
 from distify_codemods.decisions.places import places_of
@@ -79,19 +80,22 @@ def _writing(facts: Facts) -> Iterator[_Found]:
 def _taking(facts: Facts) -> Iterator[_Found]:
     """`next(self.turns)`: a pass that is checked takes more than once, and no iterator can be taken back."""
     in_models = places_of(facts).in_models
-    events = (
-        *facts.calls(python.TAKES_ONE),
-        *(one for one in facts.of_kind(Kind.METHOD) if one.name in python.NEXT_METHODS),
-    )
-    inside = [one for one in events if one.module.function(one.node) in in_models and _is_of_before(one)]
+    inside = [one for one in takes_of_before(facts) if one.module.function(one.node) in in_models]
     entered = _calls(facts) if inside else set()
     for event in inside:
         if (frame := _pass_around(entered, event)) is not None:
             yield frame, event.module, event.node, "takes something from an iterator in a forward pass", event.unused
 
 
+@answered_once
+def takes_of_before(facts: Facts) -> list[Event]:
+    """What takes one item from an iterator that was there before its function was called, which each call moves on."""
+    methods = (one for one in facts.of_kind(Kind.METHOD) if one.name in python.NEXT_METHODS)
+    return [one for one in (*facts.calls(python.TAKES_ONE), *methods) if _is_of_before(one)]
+
+
 def _is_of_before(event: Event) -> bool:
-    """Whether the iterator was there before its function was called: `next(turns)`, `next(self.turns)`."""
+    """`next(turns)`, `next(self.turns)`"""
     node = event.node
     if not isinstance(node, cst.Call):
         return False
