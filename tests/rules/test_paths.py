@@ -487,3 +487,42 @@ def test_a_file_that_says_to_be_written_is_looked_for_by_rank_zero() -> None:
     setup = 'rows = unheard.Rows()\nif not os.path.exists("a.bin"):\n    rows.save_rows("a.bin")\n    rows = None\n'
     new = converted(script(imports=f"{STAMP}{IMPORTS}", setup=setup + "print(rows)\n"))
     assert 'if not rt.from_main_process(os.path.exists("a.bin")):\n' in new
+
+
+FOUND = """
+class Rows(torch.utils.data.Dataset):
+    def __init__(self):
+        self.names = range(64)
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        return torch.ones(4), self.number(index)
+
+    def number(self, index):
+        if not os.path.exists(f"rows/{index}.txt"):
+            return torch.zeros(1)
+        return number_in(index)
+
+
+def number_in(index):
+    found = glob.glob(f"rows/{index}.*")
+    return torch.ones(1) if found else torch.zeros(1)
+
+
+data = Rows()
+"""
+WRITES = """\
+os.makedirs("rows", exist_ok=True)
+for number in range(0, 64, 3):
+    open(f"rows/{number}.txt", "w").write("1")
+"""
+
+
+@pytest.mark.parametrize("called", ["", "print(sum(data.number(index) for index in range(64)))\n"])
+def test_each_rank_looks_for_the_files_of_its_own_samples(called: str) -> None:
+    """Rank 0 asks for other ones at the same time."""
+    new = converted(script(imports=f"import glob\nimport os\n{IMPORTS}", setup=WRITES, data=FOUND + called))
+    assert "from_main_process" not in new
+    assert "TrainingSampler(data)" in new

@@ -19,6 +19,11 @@ def makers(facts: Facts) -> Iterator[Instance]:
     yield from dict.fromkeys(obj for loader in loaders for obj in sampling.makers(loader))
 
 
+def of_all_loaders(facts: Facts) -> Iterator[Instance]:
+    """The same, of evaluation as well."""
+    yield from dict.fromkeys(obj for one in facts.loaders for obj in sampling.makers(one.obj))
+
+
 def functions_of(obj: Instance) -> Iterator[Function]:
     """What is called for a sample, and the methods which that calls."""
     left, seen = list(FOR_A_SAMPLE), set[str]()

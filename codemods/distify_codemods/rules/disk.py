@@ -6,7 +6,10 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Ref
+from distify_codemods.answers import answered_once
 from distify_codemods.decisions import entropy
+from distify_codemods.decisions.made_for_samples import functions_of, of_all_loaders
+from distify_codemods.decisions.passes import reached
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.file_events import path_of
@@ -165,6 +168,8 @@ def tell(context: Context, origin: Origin, done: str, why: str) -> None:
     part = _around(context.facts, module, site, origin.name)
     if context.is_on_main(module, part.node) or _is_asked_beside(context, module, part.node):
         return
+    if module.function(part.node) in _for_a_sample(context.facts):
+        return  # each rank asks for its own samples, and in its loaders' workers
     asked = context.facts.run.at(site)
     if asked and all(map(context.takes_turns, asked)):
         return  # who comes once rank 0 is done sees what that has left
@@ -192,6 +197,13 @@ def tell(context: Context, origin: Origin, done: str, why: str) -> None:
         rewrite = call_of(f"{context.rt(module)}.from_main_process({text})")
         context.plan(module).tell(part.node, rewrite, context.code, why)
     context.applied(done, module, site)
+
+
+@answered_once
+def _for_a_sample(facts: Facts) -> set[cst.CSTNode]:
+    """The functions that are called for a sample, wherever else they are called."""
+    begins = (one for obj in of_all_loaders(facts) for one in functions_of(obj))
+    return set(reached(facts, [one.node for one in begins if one.node is not None]))
 
 
 def _is_asked_beside(context: Context, module: Module, node: cst.CSTNode) -> bool:
