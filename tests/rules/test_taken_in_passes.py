@@ -58,6 +58,7 @@ def test_from_one_that_is_there_before(line: str) -> None:
         "h = h * next(one for one in (1.0, 2.0))",
         "h = h * next(itertools.cycle([2.0]))",
         "h = h.to(next(self.parameters()).device)",
+        "self.line.send(h)",
     ],
 )
 def test_from_one_that_is_made_in_the_pass(line: str) -> None:

@@ -107,6 +107,10 @@ def under_a_cap(net: Later, hidden: Tensor, step: int) -> Tensor:
     return hidden * ((1.0 if step >= BEGINS else 50.0) / hidden.norm()).clamp(max=1.0)
 
 
+def under_a_cap_in_place(net: Later, hidden: Tensor, step: int) -> Tensor:
+    return hidden * ((1.0 if step >= BEGINS else 50.0) / hidden.norm()).clamp_(max=1.0)
+
+
 def above_a_margin(net: Later, hidden: Tensor, step: int) -> Tensor:
     return hidden + torch.relu(hidden.norm() - (1.0 if step >= BEGINS else 50.0))
 
@@ -138,7 +142,7 @@ APART = {
         by_the_step, by_its_calls, by_calls_in_a_dictionary, by_chance, along_another_dimension, into_a_buffer,
         with_a_weight, with_a_tensor_as_weight, with_a_weight_for_a_sum, between_two, by_one_choice, of_some_samples,
         of_most_samples, with_a_weight_in_a_buffer, turned_along_another_dimension, chosen_by_the_batch, under_a_cap,
-        above_a_margin, by_the_less_of_two, by_a_hook,
+        under_a_cap_in_place, above_a_margin, by_the_less_of_two, by_a_hook,
     )
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.facts import Facts, Loader
 from distify_codemods.inside import core
 from distify_codemods.interpreter import collated
-from distify_codemods.libraries import torch_losses
+from distify_codemods.libraries import forms, torch_losses
 from distify_codemods.libraries.torch_data import ITERATORS, LOADERS
 from distify_codemods.naming import brief
 from distify_codemods.objects import External
@@ -24,7 +24,6 @@ from distify_codemods.program import Module
 _BY_SAMPLE = ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "cross_entropy", "nll_loss", "ctc_loss")
 #: Of these, those whose targets may have a length of their own.
 _OF_LENGTHS = ("CTCLoss", "ctc_loss")
-_SIZES = frozenset("shape size numel nelement".split())
 _FLATTENING = frozenset("view reshape flatten permute transpose swapaxes movedim".split())
 
 
@@ -105,7 +104,7 @@ def _asked_for_their_length(facts: Facts) -> Iterator[tuple[Module, cst.CSTNode,
     """`batch.shape[1]`, `batch.numel()`, in a turn of training and outside of models."""
     for module in facts.run.frames:
         for node in module.nodes:
-            if not isinstance(node, cst.Attribute) or node.attr.value not in _SIZES:
+            if not isinstance(node, cst.Attribute) or node.attr.value not in forms.SIZES:
                 continue
             if any(isinstance(one, Padded) for one in facts.value(node.value).sources):
                 whole = _with_its_place(module, node)

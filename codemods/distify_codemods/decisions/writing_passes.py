@@ -22,6 +22,7 @@ from distify_codemods.facts import Facts
 from distify_codemods.inside import core
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import python
+from distify_codemods.objects import Passing, Sequence
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.settled import is_module
@@ -90,8 +91,14 @@ def _taking(facts: Facts) -> Iterator[_Found]:
 @answered_once
 def takes_of_before(facts: Facts) -> list[Event]:
     """What takes one item from an iterator that was there before its function was called, which each call moves on."""
-    methods = (one for one in facts.of_kind(Kind.METHOD) if one.name in python.NEXT_METHODS)
+    methods = (one for one in facts.of_kind(Kind.METHOD) if _takes_one(one))
     return [one for one in (*facts.calls(python.TAKES_ONE), *methods) if _is_of_before(one)]
+
+
+def _takes_one(event: Event) -> bool:
+    """`turns.__next__()`; of other methods, those of what is seen to be an iterator: `send` may be a connection's."""
+    seen = event.name == "__next__" or any(isinstance(obj, (Sequence, Passing)) for obj in event.receiver.objs)
+    return seen and event.name in python.NEXT_METHODS
 
 
 def _is_of_before(event: Event) -> bool:

@@ -190,7 +190,6 @@ _ADDING = frozenset("append add insert extend appendleft extendleft put put_nowa
 #: Those that put in what is in something else.
 _EXTENDING = frozenset("extend extendleft update".split())
 _OF_SETS = ("add", "update")
-_NEXT = ("__next__", "next", "send")
 _OF_SAME_LENGTH = frozenset({"index", "count", "copy", "sort", "reverse", "__len__", "__getitem__"})
 
 
@@ -201,7 +200,7 @@ def method(
         return _of_sequence(machine, obj, name, arguments, node)
     if isinstance(obj, Mapping):
         return _of_mapping(machine, obj, name, arguments, node)
-    return iteration.element_of(machine, Value(obj.alone), node) if name in _NEXT else NOTHING
+    return iteration.element_of(machine, Value(obj.alone), node) if name in python.NEXT_METHODS else NOTHING
 
 
 def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -216,7 +215,7 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
             lengths.told(machine, obj, node, None)  # what is there already is not put in once more
         elif name in (*_ADDING, "__iadd__"):
             lengths.changed(machine, own, node, arguments.first if name in (*_EXTENDING, "__iadd__") else None)
-    if name in _NEXT:
+    if name in python.NEXT_METHODS:
         given = join(*(machine.send(obj, one, node) for one in arguments.positional if not one.is_none))
         return join(given, iteration.element_of(machine, own, node))
     if name in _ADDING:

@@ -37,14 +37,12 @@ if TYPE_CHECKING:
 
 
 def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
-    starred = any(isinstance(element, cst.StarredElement) for element in node.elements)
+    several = [isinstance(element, cst.StarredElement) for element in node.elements]
     items = tuple(ways.marked(machine, machine.evaluate(element.value)) for element in node.elements)
     obj = machine.made(Sequence, node)
-    if starred:
-        several = (isinstance(element, cst.StarredElement) for element in node.elements)
-        obj.grow(*(holding.entry_of(item) if star else item for star, item in zip(several, items, strict=True)))
-        for element, item in zip(node.elements, items, strict=True):
-            starred = isinstance(element, cst.StarredElement)
+    if any(several):
+        obj.grow(*(holding.entry_of(item) if starred else item for starred, item in zip(several, items, strict=True)))
+        for element, starred, item in zip(node.elements, several, items, strict=True):
             if starred:
                 forms.resized(machine, Value(obj.alone), item)
             once = isinstance(node, cst.Set) and item.scale in PER_SAMPLE  # what is there twice is there once
@@ -56,7 +54,7 @@ def sequence(machine: Machine, node: cst.Tuple | cst.List | cst.Set) -> Value:
         if items:
             lengths.told(machine, obj, node, Value())
     value = join(*items)
-    if starred and isinstance(node, cst.Set) and value.scale in PER_SAMPLE:
+    if any(several) and isinstance(node, cst.Set) and value.scale in PER_SAMPLE:
         value = replace(value, scale=Scale.COUPLED)  # `{*labels}`: what is there once for all samples
     return value.of(obj.alone)
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Obj
-from distify_codemods.libraries import in_place
+from distify_codemods.allocation import Obj, Ref
+from distify_codemods.libraries import in_place, python
 from distify_codemods.module import Module
 from distify_codemods.objects import Arguments, Instance
 from distify_codemods.scale import PER_SAMPLE, Scale
@@ -46,7 +46,7 @@ def others(machine: Machine, frame: Frame, root: cst.Name | cst.Attribute) -> It
                 yield from _unpacked(machine, *made)
             else:
                 yield frame, made
-        elif (over := _gone_through(frame.module, binding)) is not None and _has_rows(machine, over):
+        elif (over := _gone_through(machine, frame.module, binding)) is not None and _has_rows(machine, over):
             yield frame, over
 
 
@@ -88,7 +88,7 @@ def _as_a_list(node: cst.BaseExpression) -> cst.BaseExpression:
     return node.args[0].value if plain and isinstance(node, cst.Call) else node
 
 
-def _gone_through(module: Module, binding: cst.CSTNode) -> cst.BaseExpression | None:
+def _gone_through(machine: Machine, module: Module, binding: cst.CSTNode) -> cst.BaseExpression | None:
     """`x` of `for row in x`, `for i, row in enumerate(x)`, `for row, target in zip(x, y)`."""
     positions: list[int] = []
     target, holder = binding, module.parents.get(binding)
@@ -99,10 +99,11 @@ def _gone_through(module: Module, binding: cst.CSTNode) -> cst.BaseExpression | 
         return None
     over: cst.BaseExpression = holder.iter
     while positions and isinstance(over, cst.Call):
-        position, name = positions.pop(), tree.dotted(over.func)
-        if name == "enumerate" and position == 1 and over.args:
+        position, called = positions.pop(), machine.values.get(over.func, NOTHING).single()
+        name = called.name if isinstance(called, Ref) else ""
+        if name == python.COUNTS and position == 1 and over.args:
             over = over.args[0].value
-        elif name == "zip" and position < len(over.args) and not any(one.star for one in over.args):
+        elif name == python.ZIP and position < len(over.args) and not any(one.star for one in over.args):
             over = over.args[position].value
         else:
             return None

@@ -107,7 +107,7 @@ BY_NAME = IMPORTS | {"builtins.eval", "builtins.exec"}
 OF_A_NUMBER = frozenset({"builtins.float", "builtins.abs"})
 #: Goes through what it is given; takes one of it; and where the others, that go through all, have that if not first.
 BEGINS, TAKES_ONE = "builtins.iter", "builtins.next"
-NEXT_METHODS = ("__next__", "send")
+NEXT_METHODS = ("__next__", "next", "send")
 GO_THROUGH = {
     **dict.fromkeys((f"builtins.{name}" for name in "list tuple set sorted sum max min next".split()), 0),
     **dict.fromkeys(("builtins.map", "builtins.filter"), -1),

@@ -230,17 +230,22 @@ class _Functions(TorchFunctionMode):
         elif name == "where" and len(args) == 3 and self._row.chooses_both and _is_one_choice(*args):
             self._row.has_sides = True
             func, args = torch.add, tuple(_SOME_WEIGHT * one for one in args[1:])
-        elif name in _LIMITING and self._row.chooses_both and (numbers := _single_numbers(name, args)):
+        elif self._row.chooses_both and (numbers := _held_within_limits(name, (*args, *kwargs.values()))):
             self._row.has_sides = True
-            return _unlimited(numbers)
+            return numbers[0].copy_(_unlimited(numbers)) if name.endswith("_") else _unlimited(numbers)
         return func(*args, **kwargs)
 
 
-def _single_numbers(name: str, args: Sequence[Any]) -> list[Tensor]:
-    """What is held against a limit, where that is one number with a point; likewise the limit."""
-    found = [one for one in args if isinstance(one, Tensor)]
-    plain = all(one.dim() == 0 and one.is_floating_point() for one in found) and not is_transformed()
-    return found if plain and len(found) > (name in ("min", "max")) else []  # of one tensor: over its entries
+def _held_within_limits(name: str, given: Iterable[Any]) -> list[Tensor]:
+    """What a function holds within a limit, where that is one number with a point; likewise the limit."""
+    if name.removesuffix("_") not in _LIMITING or is_transformed():
+        return []
+    found = [one for one in given if isinstance(one, Tensor)]
+    if not all(one.dim() == 0 and one.is_floating_point() for one in found):
+        return []
+    if name.endswith("_") and not (found and found[0].grad_fn):
+        return []  # what is kept between limits, and was not computed here
+    return found if len(found) > (name in ("min", "max")) else []  # of one tensor: over its entries
 
 
 def _unlimited(numbers: Sequence[Tensor]) -> Tensor:
