@@ -164,6 +164,29 @@ def test_code_of_a_package_itself() -> None:
     assert new["pkg/__init___dist.py"] == f"{IMPORTS}from .nets import Net\n{RUNTIME}\n\n{TRAIN_DIST}"
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "def fit(*given):\n    from .loop import train\n    return train(*given)\n",
+        "def fit(*given):\n    from pkg import loop\n    return loop.train(*given)\n",
+        "class fit:\n    def __new__(cls, *given):\n        import pkg.loop\n        return pkg.loop.train(*given)\n",
+    ],
+)
+def test_what_a_package_imports_in_a_function(made: str) -> None:
+    files = {**PACKAGE, "pkg/__init__.py": made}
+    before = script(imports=f"{IMPORTS}import pkg\n", loop="pkg.fit(model, optimizer, loader)\n")
+    new = together(before, files)
+    assert sorted(new) == ["pkg/__init___dist.py", "pkg/loop_dist.py", "train_dist.py"]
+    assert f"{IMPORTS}import pkg.__init___dist as pkg\n" in new["train_dist.py"]
+    assert "loop_dist" in new["pkg/__init___dist.py"]
+
+
+def test_what_a_package_imports_in_a_function_and_is_the_same() -> None:
+    made = "from .loop import train\ndef width():\n    from .nets import Net\n    return Net\n"
+    before = script(imports=f"{IMPORTS}from pkg import train\n", loop="train(model, optimizer, loader)\n")
+    assert sorted(together(before, {**PACKAGE, "pkg/__init__.py": made})) == ["pkg/loop_dist.py", "train_dist.py"]
+
+
 EFFECT = {
     "pkg/loop.py": f"{IMPORTS}from .book import note\n\nnote('loop')\n\n{TRAIN}",
     "pkg/book.py": "names = []\n\n\ndef note(name):\n    names.append(name)\n",

@@ -54,7 +54,7 @@ def twins_of(program: Program, run: Run, changed: dict[Module, set[str]], output
             for module in concerned
             if pointings[module]
             and module not in twins
-            and not (module.is_package and _only_passes_on(graph, module, twins))
+            and not (module.is_package and _only_passes_on(graph, module, twins, pointings[module]))
         ]
         twins |= {module: PurePath(twin_path(module.path)).stem for module in fresh}
     found = {module: pointing for module, pointing in pointings.items() if module in twins}
@@ -94,8 +94,11 @@ def _importers(graph: Graph, reached: list[Module], changed: list[Module]) -> li
     return list(found)
 
 
-def _only_passes_on(graph: Graph, package: Module, twins: dict[Module, str]) -> bool:
-    """Whether an `__init__` makes no use itself of names that now have a twin."""
+def _only_passes_on(graph: Graph, package: Module, twins: dict[Module, str], pointing: Pointing) -> bool:
+    """Whether an `__init__` makes no use itself of names that now have a twin; what its functions import, it uses."""
+    inside = (one for node in pointing.statements for one in package.enclosing(node))
+    if any(isinstance(one, cst.FunctionDef) for one in inside):
+        return False
     concerned = {
         name
         for name, origins in graph.exports(package).items()
