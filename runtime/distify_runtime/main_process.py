@@ -163,7 +163,9 @@ def main_process_open(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> 
 
 
 def _called(opened: IO[Any], file: Any) -> IO[Any]:
-    """An open file that says it were another one."""
+    """The null device, which takes no length, as an open file that says it were another one."""
+    shown: Any = opened
+    shown.truncate = lambda size=None: opened.tell() if size is None else size
     binary = getattr(opened, "buffer", opened)
     raw: Any = getattr(binary, "raw", binary)
     raw.name = file if isinstance(file, int) else os.fspath(file)

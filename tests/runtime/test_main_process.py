@@ -269,6 +269,26 @@ def _named(folder: str) -> list[str]:
         return [*found, os.path.basename(other.name)]
 
 
+def _emptied(path: str) -> list[str]:
+    """What is left of a file that is cut before it is written on."""
+    found = []
+    for mode, given in (("a", {}), ("r+", {}), ("ab", {"buffering": 0}), ("r+b", {})):
+        with rt.main_process_open(path, mode, **given) as file:
+            file.seek(0)
+            file.truncate()
+            file.write(b"anew" if "b" in mode else "anew")
+            file.truncate(2)
+        rt.barrier()
+        found.append(Path(path).read_text())
+        rt.barrier()
+    return found
+
+
+def test_a_file_is_cut_where_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("of the run before")
+    assert on_ranks(_emptied, str(tmp_path / "log")) == [["an"] * 4] * 2
+
+
 def _locked(path: str) -> int:
     """How many locks this rank could have, of a file that each opens to write it."""
     found = 0
