@@ -186,3 +186,31 @@ def test_a_run_goes_on_on_all_ranks_from_one_file(resume: str, name: str) -> Non
     assert read < wrap < write
     assert "    state = torch.load(found, map_location=rt.map_location)\n" in new
     assert f"    if rt.is_main_process():\n    {save.replace('model.state', 'model.module.state')}" in new
+
+
+TURNS = """\
+for turn in range(3):
+    {read}
+    for x, y in loader:
+        {step}
+    torch.save(model.state_dict(), {path})
+"""
+STEP = "optimizer.zero_grad(); nn.functional.mse_loss(model(x), y).backward(); optimizer.step()"
+
+
+@pytest.mark.parametrize(
+    ("setup", "read", "path", "waits"),
+    [
+        ("", 'model.load_state_dict(torch.load("a.pt"))', '"a.pt"', 1),
+        ("", 'if turn: model.load_state_dict(torch.load("a.pt"))', '"a.pt"', 1),
+        ("", 'model.load_state_dict(torch.load(f"{turn}.pt"))', 'f"{turn + 1}.pt"', 1),
+        ("def last(path):\n    return torch.load(path)\n\n\n", 'model.load_state_dict(last("a.pt"))', '"a.pt"', 1),
+        ("", 'model.load_state_dict(torch.load("begin.pt"))', '"a.pt"', 0),
+        ("first = torch.load('a.pt')\n", "model.load_state_dict(first)", '"a.pt"', 0),
+    ],
+)
+def test_what_a_turn_has_written_the_next_one_reads(setup: str, read: str, path: str, waits: int) -> None:
+    text = converted(script(setup=setup, loop=TURNS.format(read=read, step=STEP, path=path)))
+    assert text.count("rt.barrier()") == waits
+    begin = text.index("def last") if setup.startswith("def") else text.index("for turn")
+    assert not waits or text.index("rt.barrier()") > begin

@@ -57,7 +57,7 @@ def _may_make_one(context: Context, event: Event) -> bool:
 
 
 def _is_read(context: Context, save: Event, load: Event) -> bool:
-    earlier = save.before(load) and context.names.may_be_one(save, load)
+    earlier = waits.may_come_before(save, load) and context.names.may_be_one(save, load)
     return earlier and not context.either.excludes(save, load)
 
 

@@ -118,8 +118,8 @@ def _tell_that_none_waits(context: Context, event: Event, certain: bool) -> None
 
 def place_to_wait(context: Context, event: Event, waited_for: list[Event]) -> tuple[Module, cst.CSTNode]:
     """Above loops and tests of what files there are, and where ranks can meet."""
-    before = ways_to(write for write in waited_for if write.before(event))
     writing = {node for write in waited_for for node in write.turns}
+    before = ways_to(write for write in waited_for if write.before(event)) | (writing & event.turns)
 
     def is_loop(node: cst.CSTNode) -> bool:
         return isinstance(node, (cst.For, cst.While)) and node not in writing
