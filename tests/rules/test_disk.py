@@ -95,6 +95,9 @@ def test_age_of_what_rank_zero_removes() -> None:
     [
         ('torch.save([], "m.pt")\nprint(os.path.getsize("m.pt") / 1e6)\n',
          'print(rt.call_on_main_process(lambda: os.path.getsize("m.pt")) / 1e6)\n'),
+        ('torch.save([], "m.pt")\nif os.path.exists("m.pt"):\n    print(os.path.getsize("m.pt"))\n',
+         'if rt.from_main_process(os.path.exists("m.pt")):\n'
+         '    print(rt.call_on_main_process(lambda: os.path.getsize("m.pt")))\n'),
         ('torch.save([], "m.pt")\nsize = Path("m.pt").stat().st_size\nprint(size)\n',
          'size = rt.call_on_main_process(lambda: Path("m.pt").stat().st_size)\n'),
         ('log = input()\nf = open(log, "a")\nif os.stat(log).st_size == 0:\n    f.write("loss")\n',

@@ -49,7 +49,8 @@ class _Meanwhile:
         self._told = [event for event in events if event.node in told]
         self._written = written
         self._in_turns = turns.parting(context, downloading(context))
-        self._around = {node for event in (*written, *self._told) for node in _arms(event)}
+        self._around_told = {node for event in self._told for node in _arms(event)}
+        self._around = self._around_told | {node for event in written for node in _arms(event)}
         self._around_exits = {node for event in left if event.name != "return" for node in _arms(event)}
         self._around_ends = {node for event in left if event.name in ("return", "exit") for node in _arms(event)}
         self._last_step = max((event.number for event in context.facts.steps), default=-1)
@@ -66,7 +67,7 @@ class _Meanwhile:
         if isinstance(test.node, cst.Assert):
             return self._may_fail_alone(test, asked)
         if isinstance(test.node, cst.If) and only_writes(self._context, test.module, test.node):
-            return False
+            return test.node in self._around_told
         if test.node in self._in_turns or self._ends_by_what_was_written(test, asked):
             return True
         first_step = self._context.facts.first_step
