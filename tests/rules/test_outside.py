@@ -24,7 +24,7 @@ from tests.rules.scripts import (
 CODE = "NET01"
 TOOLS = (
     "import os\nimport smtplib\nimport socket\nimport subprocess\nimport urllib.request\nimport aiohttp\n"
-    f"import redis\nimport requests\nimport yfinance\nimport zmq\n{IMPORTS}"
+    f"import google.colab.files\nimport redis\nimport requests\nimport yfinance\nimport zmq\n{IMPORTS}"
 )
 ON_MAIN = "if rt.is_main_process():\n"
 UNKNOWN = f"import arena\n{IMPORTS}"
@@ -40,6 +40,10 @@ AUTO = Options()
         pytest.param('prices = yfinance.download("A", start="2020-01-01")["Close"]\n',
                      'prices = rt.call_on_main_process(yfinance.download, "A", start="2020-01-01")["Close"]\n',
                      id="downloads no file"),
+        pytest.param('google.colab.files.download("m.pt")\n',
+                     f'{ON_MAIN}    google.colab.files.download("m.pt")\n', id="sent to a browser"),
+        pytest.param('chosen = google.colab.files.upload()\n',
+                     'chosen = rt.call_on_main_process(google.colab.files.upload)\n', id="chosen in a browser"),
         pytest.param('requests.post("http://a", json={"done": 1})\n',
                      f'{ON_MAIN}    requests.post("http://a", json={{"done": 1}})\n', id="told"),
         pytest.param('requests.post("http://a").raise_for_status()\n',

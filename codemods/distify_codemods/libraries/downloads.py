@@ -18,7 +18,13 @@ FETCHES = (
     "open_clip.get_tokenizer", "datasets.load_metric", "evaluate.load", "evaluate.combine", "deepchem.molnet.load_",
 )  # fmt: skip
 #: Of these, what fetches nothing.
-_NOT = ("dgl.data.utils.", "dgl.data.DGLDataset", "dgl.data.CSVDataset", "dgl.data.graph_serialize.")
+_NOT = (
+    "google.colab.files.",
+    "dgl.data.utils.",
+    "dgl.data.DGLDataset",
+    "dgl.data.CSVDataset",
+    "dgl.data.graph_serialize.",
+)
 #: Bases that, where what they make is not in their folder yet, call what downloads and prepares it.
 PREPARE = (
     "torch_geometric.data.Dataset",
@@ -66,8 +72,9 @@ def fetches(name: str) -> bool:
     """Whether a function of a library fetches files, by its full name."""
     if name.startswith((WITH_WEIGHTS, *_ANSWERS)):
         return False
-    known = name.startswith(FETCHES) and not name.startswith(_NOT)
-    return known or name.endswith(RETRIEVES) or says_so(name.rsplit(".", 1)[-1])
+    if name.startswith(_NOT):
+        return False
+    return name.startswith(FETCHES) or name.endswith(RETRIEVES) or says_so(name.rsplit(".", 1)[-1])
 
 
 def says_so(own: str) -> bool:

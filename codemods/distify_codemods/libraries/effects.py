@@ -69,6 +69,7 @@ KNOWN = (
     "mpl_toolkits.", "seaborn.", "PIL.", "cv2.", "tqdm.", "rich.", "click.", "typer.", "fire.", "termcolor.", "einops.",
     "timm.", "configargparse.", "librosa.",
     "absl.", "IPython.", "requests.", "h5py.", "joblib.", "skimage.", "imageio.", "omegaconf.", "hydra.",
+    "google.colab.",
 )  # fmt: skip
 #: Methods that put something into a file that is open: who opened it has seen to it.
 OF_HANDLES = frozenset("write writelines writerow writerows writeheader writestr".split())

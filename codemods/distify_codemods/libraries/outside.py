@@ -14,6 +14,7 @@ _QUESTIONS = frozenset(
      "urllib3.request", "openai.ChatCompletion.create", "openai.Completion.create", "ollama.chat", "ollama.generate",
      "yfinance.download", "pandas_datareader.DataReader", "pandas_datareader.data.DataReader", "quandl.get",
      "nasdaqdatalink.get", "tushare.pro_bar",
+     "google.colab.files.download", "google.colab.files.upload",
      "litellm.completion", "paho.mqtt.publish.single", "paho.mqtt.publish.multiple", "paho.mqtt.subscribe.simple"]
 )  # fmt: skip
 #: Commands whose output is asked for. Of those that only tell something, each rank hears for itself.
