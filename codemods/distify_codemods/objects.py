@@ -229,6 +229,7 @@ class Passing(Obj):
     begun: bool = False  # an iterator; else iterating over it begins a pass
     repeats: bool = False  # itertools.cycle: the first pass's items again and again
     partial: bool = False  # not all items, or not each of them once
+    drawn: bool = False  # a progress bar: what it has counted, it has where it is drawn
 
 
 @dataclass(repr=False)

@@ -175,6 +175,16 @@ class Padded(Obj):
     mixed: bool = False  # what was filled in is in other entries by now, also once these are packed
 
 
+@dataclass(eq=False, repr=False)
+class Labelled(Obj):
+    """As a source: what a model has returned that was given a label for each sample; `loss` of it is their mean.
+
+    first: whether it is seen to be given some, so that its loss comes first.
+    """
+
+    first: bool = False
+
+
 class Listed(Obj):
     """As a source: a list with something of each sample, of which is not known how many rows it has."""
 
@@ -192,6 +202,10 @@ class Outlived(Obj):
 
 class Beside(Obj):
     """As a source: rows of what is no share of the batch were put behind those of a rank's samples here."""
+
+
+class Storage(Obj):
+    """As a source: the memory that a tensor lies in, or may: so do its views, whatever they are called."""
 
 
 class Single(Obj):
@@ -229,9 +243,11 @@ changing(Cut, "sizes")
 changing(Kept, "settled")
 
 LENGTH = "the length of a loader"  # what follows from it counts the steps of an epoch
-#: A source of what was unpacked from a batch: iterated, it gives samples, where a batch gives its parts.
 SAMPLE = "a sample that a loader asks for"
+#: A source of what was unpacked from a batch: iterated, it gives samples, where a batch gives its parts.
 PART = "a part of a batch"
+#: A source of what lies in the memory of a batch: it is one of its samples, or some, by their order.
+PIECE = "some samples of a batch"
 #: It is no batch as its loader gives it, but was computed from one; several tensors were, and are not told apart yet.
 COMPUTED = "computed from a batch"
 SEVERAL = "several tensors that were computed from a batch"

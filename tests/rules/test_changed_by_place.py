@@ -35,6 +35,7 @@ SOME = [
     "rows = x.unbind(0)\nrows[1].zero_()",
     "rows = list(x)\nrows[0].zero_()",
     "first = x[0]\nfor row in x:\n    row.sub_(first)",
+    "x[y[:, 0].long()] = -100",
 ]
 IN_TURNS = [
     "for row in x[:3]:\n    row.zero_()",
@@ -58,6 +59,7 @@ IN_TURNS = [
 EACH = [
     "x[:, :2].zero_()",
     "x[:, 0].mul_(2)",
+    "x[y[:, 0] > 0] = -100",
     "a, b = x.chunk(2, 1)\na.mul_(2)",
     "for row in x:\n    row.mul_(2)",
     "for row in list(x):\n    row += 1",
@@ -71,6 +73,63 @@ EACH = [
     "for j in range(4):\n    if j == 2:\n        continue\n    x[:, j] = 0",
     "w = torch.linspace(0, 1, 4)\nfor i in range(len(x)):\n    x[i] *= w",
     "m = torch.zeros_like(x)\nfor i in range(len(x)):\n    m[i] = x[i] * 2\nx = m",
+]
+#: The same under other names: views, lists, records, what functions return; by functions in place of methods.
+NAMES = """
+def first(t):
+    return t[:1]
+class Box:
+    def __init__(self, t):
+        self.t = t
+    @property
+    def row(self):
+        return self.t[0]
+"""
+ELSEWHERE = [
+    "first(x).zero_()",
+    "rows = first(x)\nrows *= 2",
+    'batch = {"x": x}\nbatch["x"][0] = 0',
+    "pair = [x, y]\npair[0][0] = 0",
+    "for t in (x, y):\n    t[0] = 0",
+    "Box(x).t[0] = 0",
+    "Box(x).row.mul_(2)",
+    "next(iter(x)).zero_()",
+    "head, *rest = x\nhead.zero_()",
+    "[row.zero_() for row in list(x)[:2]]",
+    "for row in list(x)[:2]:\n    row.zero_()",
+    "rows = [row for row in x][1:]\nfor row in rows:\n    row.zero_()",
+    "for row in itertools.islice(x, 2):\n    row.zero_()",
+    "rows = {i: row for i, row in enumerate(x)}\nrows[0].zero_()",
+    "for a, b in zip(x, list(x)[::-1]):\n    a.copy_(b)",
+    "v = x.float()\nv[0] = 0",
+    "v = x.to(torch.float64)\nv[0] = 0",
+    "v = torch.as_tensor(x)\nv[0] = 0",
+    "a = np.asarray(x)\na[0] = 0",
+    "v = x.swapdims(0, 1)\nv[:, 0] = 0",
+    "torch.unbind(x)[0].zero_()",
+    "(v := x)[0] = 0",
+    "zero = x[0].zero_\nzero()",
+    'getattr(x[0], "zero_")()',
+    "torch.Tensor.zero_(x[0])",
+    "list(map(torch.Tensor.zero_, x[:2]))",
+    "operator.setitem(x, 0, 0.0)",
+    "operator.imul(first(x), 2.0)",
+    "x.tril_()",
+    "x.fill_diagonal_(0)",
+    "h = x * 2\nfirst(h).zero_()\nx = h",
+]
+#: All samples alike, or a tensor that has memory of its own, or what no loss hangs on.
+ELSEWHERE_EACH = [
+    'batch = {"x": x}\nbatch["x"][:, 0] = 0',
+    "for t in (x, y):\n    t.mul_(2)",
+    "v = x.float()\nv.mul_(2)",
+    "for row in iter(x):\n    row.mul_(2)",
+    "v = x * 2\nfirst(v).zero_()",
+    "v = torch.relu(x)\nv[0] = 0",
+    "v = x.clone()\nv[0] = 0",
+    "shown = x.detach().clone()\nshown[0] = 0",
+    "operator.imul(x, 2.0)",
+    "x.view(-1, 2, 2).tril_()",
 ]
 TURNED = [
     "x = x.permute(1, 0).reshape(-1, 4)",
@@ -97,6 +156,24 @@ def test_some_samples_are_changed_with_the_whole_batch_there(turn: str) -> None:
 @pytest.mark.parametrize("turn", [*EACH, *TURNED_BACK])
 def test_each_sample_is_changed_on_its_own_rank(turn: str) -> None:
     assert conversion_of(of_a_loader(turn), options=Options()).strategy is Strategy.SHARDED
+
+
+def under_other_names(turn: str) -> str:
+    return "import itertools\nimport operator\nimport numpy as np\n" + of_a_loader(turn).replace(
+        "import torch\n", f"import torch\n{NAMES}", 1
+    )
+
+
+@pytest.mark.parametrize("turn", ELSEWHERE)
+def test_some_samples_are_changed_under_another_name(turn: str) -> None:
+    conversion = conversion_of(under_other_names(turn), options=Options())
+    assert conversion.strategy is Strategy.SHARED
+    assert any(why in one.message for one in conversion.of(Level.ADVICE) for why in TOLD)
+
+
+@pytest.mark.parametrize("turn", ELSEWHERE_EACH)
+def test_what_is_changed_under_another_name_is_of_each_sample_or_of_none_that_trains(turn: str) -> None:
+    assert conversion_of(under_other_names(turn), options=Options()).strategy is Strategy.SHARDED
 
 
 @pytest.mark.parametrize("turn", TURNED)

@@ -223,7 +223,6 @@ UNSEEN = (
         ("GPT2LMHeadModel", True),
         ("AutoModelForCausalLM.from_pretrained", True),
         ("BertForTokenClassification.from_pretrained", True),
-        ("ViTForImageClassification.from_pretrained", True),
         ("DetrForObjectDetection.from_pretrained", False),
         ("SegformerForSemanticSegmentation.from_pretrained", False),
         ("NoSuchModel.from_pretrained", False),
@@ -238,6 +237,53 @@ def test_of_a_model_of_which_it_is_not_known_no_loss_is_told(made: str, known: b
     told = "" if known else (UNSEEN if "**" in call else LABELLED).format(made)
     assert why.startswith(told)
     assert ("-100" in why) is known
+
+
+OF_WHOLE_SAMPLES = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = {made}("some")
+
+    def forward(self, x, y):
+        return self.body(x, labels=y)
+
+
+model = {made}("some")
+"""
+
+
+@pytest.mark.parametrize("made", ["ViTForImageClassification.from_pretrained", "BertForSequenceClassification"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "model(x, labels=y).loss",
+        "model(x, labels=y).loss / 2",
+        'model(x, labels=y)["loss"]',
+        "model(x, labels=y)[0]",
+        "model(**x).loss",
+        "(out := model(x, labels=y)).loss + out.logits.pow(2).mean()",
+        "nn.functional.cross_entropy(model(x).logits, y)",
+    ],
+)
+def test_a_model_with_one_label_for_each_sample_makes_their_mean(made: str, loss: str) -> None:
+    imports = f"{IMPORTS}from transformers import {made.partition('.')[0]}\n"
+    before = script(imports=imports, model=OF_WHOLE_SAMPLES.format(made=made), loop=loop_with(loss))
+    assert links(before) == []
+
+
+def test_what_else_it_returns_is_of_each_sample() -> None:
+    imports = f"{IMPORTS}from transformers import BertForSequenceClassification\n"
+    made = OF_WHOLE_SAMPLES.format(made="BertForSequenceClassification")
+
+    def text(loss: str) -> str:
+        conversion = conversion_of(script(imports=imports, model=made, loop=loop_with(loss)), options=Options())
+        return conversion.files[0].after.decode()
+
+    assert "rt.sum_over_ranks(model(x, labels=y).logits.sum(0)).norm()" in text(
+        "model(x, labels=y).logits.sum(0).norm()"
+    )
+    assert "rt.data_parallel(model)" in text("model(x, labels=y)[1].std(0).mean()")  # beside the mean, which is none
 
 
 @pytest.mark.parametrize(

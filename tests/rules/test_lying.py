@@ -123,7 +123,7 @@ def after(loss: str) -> str:
         "keep = mask.bool(); loss = F.cross_entropy(out[keep], y[keep])",
         "keep = torch.isin(y, torch.tensor([0, 1])); loss = F.cross_entropy(out[keep], y[keep])",
         "y = y.masked_fill(mask, -100); loss = F.cross_entropy(out, y)",
-        "y[mask] = -100; loss = F.cross_entropy(out, y)",
+        "y[mask.bool()] = -100; loss = F.cross_entropy(out, y)",
         "loss = F.cross_entropy(out, torch.where(mask, y, -100))",
     ],
 )

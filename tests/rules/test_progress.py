@@ -260,3 +260,37 @@ def test_where_forward_passes_are_shared_a_bar_shows_whole_batches() -> None:
 def test_what_of_tqdms_parts_draws_a_bar(name: str, draws: bool) -> None:
     given = script(imports=f"import tqdm.contrib.{name.split('.')[0]}\n{IMPORTS}", after=f"tqdm.contrib.{name}()\n")
     assert any(LINE in one.message for one in conversion_of(given).of(Level.ADVICE)) is draws
+
+
+COUNTING = """\
+with tqdm(total=12) as bar:
+    while bar.n < bar.total:
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y) * (1 + bar.n / 12)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            bar.update(1)
+            {line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("if bar.n % 5 == 0: torch.save(model.state_dict(), 'm.pt')", "if rt.from_main_process(bar.n % 5 == 0):"),
+        ("optimizer.param_groups[0]['lr'] = 0.1 / (1 + bar.n)", "0.1 / (1 + rt.from_main_process(bar.n))"),
+        ("if bar.n >= 12: break", "if rt.from_main_process(bar.n >= 12): break"),
+    ],
+)
+def test_what_a_bar_has_counted_it_has_on_rank_0_alone(line: str, told: str) -> None:
+    text = converted(script(imports=BARS, loop=COUNTING.format(line=line)))
+    assert "with tqdm(total=12, disable=not rt.is_main_process()) as bar:" in text
+    assert "    while rt.from_main_process(bar.n < bar.total):\n" in text
+    assert "(1 + rt.from_main_process(bar.n) / 12)" in text
+    assert told in text
+
+
+def test_what_a_bar_has_counted_and_shows() -> None:
+    text = converted(bar("print(bar.n, bar.total)"))
+    assert "print(bar.n, bar.total)" in text

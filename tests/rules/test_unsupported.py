@@ -25,14 +25,15 @@ BY_HAND = LOOP.replace("optimizer.zero_grad()", "model.zero_grad()").replace(
 
 
 @pytest.mark.parametrize(
-    ("model", "optimizer", "forward"),
+    ("model", "given"),
     [
-        ("w = torch.zeros(4, 1, requires_grad=True)\n", "optimizer = torch.optim.SGD([w], lr=0.1)\n", "x @ w"),
-        ("w = nn.Parameter(torch.zeros(4, 1))\n", "optimizer = torch.optim.SGD([w], lr=0.1)\n", "x @ w"),
+        ("import strange\nw = strange.weight()\n", "[w]"),
+        ("w = torch.zeros(4, 1, requires_grad=True)\n", "[{'params': [w], 'lr': 0.1}]"),
     ],
 )
-def test_parameters_of_no_module(model: str, optimizer: str, forward: str) -> None:
-    before = script(model=model, optimizer=optimizer, loop=LOOP.replace("model(x)", forward))
+def test_parameters_of_no_module(model: str, given: str) -> None:
+    optimizer = f"optimizer = torch.optim.SGD({given}, lr=0.1)\n"
+    before = script(model=model, optimizer=optimizer, loop=LOOP.replace("model(x)", "x @ w"))
     assert ("OTHER01", line_of(before, "optimizer = ")) in blocked(before)
 
 

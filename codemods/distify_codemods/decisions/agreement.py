@@ -241,7 +241,7 @@ class _Figures:
 def _steering(facts: Facts) -> Iterator[tuple[Module, cst.BaseExpression]]:
     """The time, or a figure of the machine, of which a loss or a rate is made."""
     marks = {source for value in _trained_by(facts) for source in value.sources if isinstance(source, Answer)}
-    for event in facts.of_kind(Kind.CALL, Kind.METHOD) if marks else ():
+    for event in facts.of_kind(Kind.CALL, Kind.METHOD, Kind.ATTRIBUTE) if marks else ():
         if any(mark.site is event.node for mark in marks) and reached_alike(facts, event):
             node = entropy.whole(event.module, event.node)
             if node not in facts.run.trial.averaged and not _is_open(event, node):

@@ -28,6 +28,7 @@ from distify_codemods.decisions import (
     roles,
     scaling,
     sharing,
+    tensors_alone,
     training,
     trials,
     views,
@@ -64,6 +65,7 @@ def decide(dealt: cuts.Dealt, backend: Backend) -> Decisions:
         if models.same(model, one.model)
     )  # fmt: skip
     decisions.broadcasts, nowhere = broadcasts.decide_broadcasts(wrapped_facts, decisions.unwrapped)
+    decisions.broadcasts += tuple(tensors_alone.broadcasts(wrapped_facts))
     decisions.bystanders, unplaced = bystanders.decide_bystanders(wrapped_facts)
     waits: dict[Obj, tuple[GradientAveraging, ...]] = {}
     if backend.optimizers is not None:

@@ -18,6 +18,7 @@ from distify_codemods.decisions.base import Blocked, GradientAveraging, Gradient
 from distify_codemods.decisions.expressions import held_in, is_bound_before, is_set_between
 from distify_codemods.decisions.models import same
 from distify_codemods.decisions.several import repeated_by
+from distify_codemods.decisions.tensors_alone import of_tensors
 from distify_codemods.events import Event, Here, Kind
 from distify_codemods.facts import Facts, Optimizer, dealt_by
 from distify_codemods.inside import contained, core
@@ -83,7 +84,7 @@ def decide_gradients(
         else:
             unread.append(trainee)
     # An optimizer that never steps, as where another one takes its place, leaves the training to that one.
-    open_ones = [one for one in unread if not (facts.run.exact and one.models <= trained)]
+    open_ones = [one for one in unread if not (facts.run.exact and one.models and one.models <= trained)]
     blocked += (_never_read(facts, one) for one in open_ones)
     return (*(replace(line, waits=True) for line in waiting.values()), *found.values()), blocked
 
@@ -93,6 +94,7 @@ def _trainees(facts: Facts, models: list[Obj]) -> Iterator[Trainee]:
     for optimizer in facts.optimizers:
         if any(model in left for model in optimizer.models):
             yield Trainee(optimizer.obj.alone, Ordered(optimizer.models), may_be_absent(facts, optimizer))
+    yield from (Trainee(one.obj.alone, EMPTY) for one in of_tensors(facts))
     trained = {model for optimizer in facts.optimizers for model in optimizer.models}
     for model in left:
         if model not in trained:
@@ -330,9 +332,9 @@ def _unreachable(reader: Event) -> Blocked:
 
 
 def _never_read(facts: Facts, trainee: Trainee) -> Blocked:
-    model = next(iter(trainee.models))
+    what = facts.names.of(next(iter(trainee.models or trainee.objs)))
     optimizer = next((one for one in facts.optimizers if one.obj in trainee.objs), None)
     backward = facts.backwards[0] if facts.backwards else facts.run.events[0]
     module, node = (optimizer.made.module, optimizer.made.node) if optimizer else (backward.module, backward.node)
-    message = f"the gradients of `{facts.names.of(model)}` are never seen to be used, so where to average them is open"
+    message = f"the gradients of `{what}` are never seen to be used, so where to average them is open"
     return Blocked(CODE, module, node, message, "write `rt.all_reduce_gradients(model)` behind the backward pass")

@@ -14,6 +14,7 @@ from distify_codemods.allocation import Obj
 from distify_codemods.backends import Backend
 from distify_codemods.decisions.base import Blocked, Unwrapped, Wrap, made_at, merged
 from distify_codemods.decisions.ddp_limits import beyond, leaves_unused
+from distify_codemods.decisions.held_by_modules import held_by_modules
 from distify_codemods.decisions.past_the_wrap import past_the_wrap, training_forwards
 from distify_codemods.decisions.touching import touching_of
 from distify_codemods.decisions.trials import try_out, with_sums
@@ -79,7 +80,7 @@ def _tried_out(facts: Facts, models: list[Obj]) -> tuple[list[Wrap], dict[Obj, U
         if not open_ones:
             break
     traced = try_out(facts, merged(chosen.values()), tracing=True) if chosen else seen
-    for passed in (*past_the_wrap(seen), *(beyond(traced) if chosen else ())):
+    for passed in (*past_the_wrap(seen), *held_by_modules(seen), *(beyond(traced) if chosen else ())):
         reasons.update((model, replace(passed, model=model)) for model in models if same(model, passed.model))
     return [_told(wrap, traced) for wrap in chosen.values()], reasons, seen
 

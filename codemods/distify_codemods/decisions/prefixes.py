@@ -52,16 +52,21 @@ def _made_for(facts: Facts, held: Ordered[Obj]) -> dict[cst.CSTNode, bool]:
 
 
 def _held(event: Event) -> Iterable[Obj]:
-    """What a module is given to hold: as an attribute, by `add_module`, `append`, or as nn.Sequential(...) is."""
-    if event.kind is Kind.STORE:
-        return contained(event.value) if any(map(is_module, event.receiver.objs)) else ()
-    called = event.kind is Kind.CALL
-    if not called and event.name not in torch_nn.TAKE_IN:
-        return ()
-    holders = [obj for obj in event.value.objs if obj.site is event.node] if called else event.receiver.objs
-    if not any(map(is_module, holders)):
-        return ()
-    return (obj for given in event.arguments.all() for obj in contained(given))
+    """What a module is given to hold."""
+    return (obj for given in taken_in(event)[1] for obj in contained(given))
+
+
+def taken_in(event: Event) -> tuple[list[Obj], list[Value]]:
+    """Modules, and what they are given: as an attribute, by `add_module`, `append`, or as nn.Sequential(...) is."""
+    if event.kind is Kind.CALL:
+        holders, given = [obj for obj in event.value.objs if obj.site is event.node], event.arguments.all()
+    elif event.kind is Kind.STORE or event.name in torch_nn.TAKE_IN:
+        holders = list(event.receiver.objs)
+        given = [event.value] if event.kind is Kind.STORE else event.arguments.all()
+    else:
+        return [], []
+    modules = list(filter(is_module, holders))
+    return modules, list(given) if modules else []
 
 
 def _that_go(value: Value, held: Ordered[Obj]) -> list[bool]:

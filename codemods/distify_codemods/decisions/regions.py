@@ -16,7 +16,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.objects import Mapping, Sequence
-from distify_codemods.origins import Flattened, Numbered, Regrouped, Views
+from distify_codemods.origins import Flattened, Labelled, Numbered, Regrouped, Views
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
@@ -254,7 +254,8 @@ def dimension_of(value: Value) -> int | None:
     if parts:
         found = {dimension_of(part) for part in parts if is_shared(part)}
         return found.pop() if len(found) == 1 else None
-    if not dealt_by(value.sources) or any(map(is_closed, value.objs)):
+    holds_a_mean = any(isinstance(one, Labelled) for one in value.sources)
+    if not dealt_by(value.sources) or holds_a_mean or any(map(is_closed, value.objs)):
         return None
     return _DIMENSIONS.get(value.scale)
 

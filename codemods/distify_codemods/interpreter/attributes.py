@@ -15,10 +15,11 @@ from distify_codemods.interpreter import (
     imports,
     modules,
     optimizers,
+    parts,
     settings,
     text,
 )
-from distify_codemods.libraries import python, torch_data, torch_nn, torch_optim
+from distify_codemods.libraries import progress, python, torch_data, torch_nn, torch_optim
 from distify_codemods.libraries.forms import OF_A_KIND
 from distify_codemods.objects import (
     Bound,
@@ -34,8 +35,8 @@ from distify_codemods.objects import (
     Setting,
     Wrapped,
 )
-from distify_codemods.ordered import EMPTY
-from distify_codemods.origins import Shape
+from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.origins import Answer, Shape
 from distify_codemods.reads import Table
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value, join
@@ -73,6 +74,8 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
         return obj.named(name)
     if isinstance(obj, Sequence) and name in python.WRAPPED:
         return Value(obj.alone)
+    if isinstance(obj, Passing) and obj.drawn and name in progress.COUNTS:
+        return Value(sources=Ordered(["time", machine.made(Answer, node)]))
     if isinstance(obj, (Mapping, Sequence, Passing)):
         return method_of(machine, obj, receiver, name, node)
     if (kept := elsewhere.of_function(obj, name)) is not None:
@@ -183,6 +186,8 @@ _TENSOR_ATTRIBUTES = {"data", "grad", "real", "values", "indices"}
 
 
 def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Attribute) -> Value:
+    if (told := parts.of_labels(receiver, name)) is not None:
+        return told
     if name == "shape":
         if receiver.scale in PER_SAMPLE:
             along = 0 if receiver.scale is not Scale.TURNED else 1

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Obj
-from distify_codemods.interpreter import pairing, state, subscripts
+from distify_codemods.interpreter import pairing, state, storages, subscripts
 from distify_codemods.libraries import python
 from distify_codemods.objects import External, Mapping, Passing, Sequence
-from distify_codemods.origins import COMPUTED, PART, SEVERAL, Counter, Paired, Placed, Row
-from distify_codemods.scale import LOST, PER_SAMPLE
+from distify_codemods.origins import COMPUTED, PART, PIECE, SEVERAL, Counter, Paired, Placed, Row
+from distify_codemods.scale import LOST, PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value
 
 if TYPE_CHECKING:
@@ -28,24 +28,36 @@ def written(machine: Machine, target: cst.Subscript, receiver: Value, keys: list
     if machine.evidence:
         part = subscripts.tensor_item(machine, receiver, target, keys) if _is_a_tensor(receiver) else NOTHING
         by_place = any(map(pairing.picks_by_place, keys))
-        _put(machine, target, part, value, [machine.mark(Placed, target)] if by_place else [])
+        _put(machine, target, receiver, part, value, by_place)
 
 
-def changed(machine: Machine, place: cst.BaseExpression, given: Value) -> None:
-    """`x.mul_(numbers)`, `row += 1`"""
+def changed(machine: Machine, place: cst.BaseExpression, part: Value, given: Value) -> None:
+    """`torch.mul(x, 2, out=x[0])`, `row += 1`; `part`: what is changed, at `place`."""
     if machine.evidence:
-        _put(machine, place, machine.values.get(place, NOTHING), given, [])
+        _put(machine, place, part, part, given, by_place=False)
 
 
-def _put(machine: Machine, place: cst.BaseExpression, part: Value, given: Value, marks: list[Obj]) -> None:
+def called(machine: Machine, part: Value, value: Value, given: Value, node: cst.CSTNode) -> None:
+    """`x[0].zero_()`, `x.tril_()`, `torch.Tensor.zero_(x[0])`; `part`: what is changed, `value`: what it becomes."""
+    if machine.evidence and isinstance(node, cst.Call):
+        place = node.func.value if isinstance(node.func, cst.Attribute) else node
+        by_place = part.scale in PER_SAMPLE and value.scale in LOST and given.scale is Scale.CONST
+        _put(machine, place, part, part, given, by_place)
+
+
+def _put(
+    machine: Machine, place: cst.BaseExpression, receiver: Value, part: Value, given: Value, by_place: bool
+) -> None:
     told = given.sources | machine.control
-    found: list[Obj | str] = [*marks, *(one for one in told if isinstance(one, (Placed, Paired)))]
-    reached = list(state.reached(machine, place))
-    parts = ((one, root) for _, place, root in reached for one in (part, machine.values.get(place, NOTHING)))
-    some = (_is_of_some(machine, one, machine.values.get(root, NOTHING)) for one, root in parts)
-    if not found and (_is_of_another(part, given) or any(some)):
+    found: list[Obj | str] = [one for one in told if isinstance(one, (Placed, Paired))]
+    parts = ((one, whole) for whole in storages.whole(machine, receiver) for one in (part, receiver))
+    other = not found and (_is_of_another(part, given) or any(_is_of_some(machine, *both) for both in parts))
+    if by_place or other:
         found.append(machine.mark(Placed, place))
-    for frame, _, root in reached:
+    if not found:
+        return
+    storages.change(machine, receiver, found)
+    for frame, _, root in () if storages.of(receiver) else state.reached(machine, place):
         state.put(machine, root, found, frame=frame)
 
 
@@ -57,12 +69,12 @@ def _is_a_tensor(value: Value) -> bool:
 
 def _is_of_some(machine: Machine, part: Value, whole: Value) -> bool:
     """Whether a part of a tensor of samples is of some of them, which are told by their places."""
-    if whole.scale not in PER_SAMPLE or not _is_a_tensor(whole):
+    if whole.scale not in PER_SAMPLE or not _is_a_tensor(part):
         return False
     rows = [one for one in part.sources if isinstance(one, Row) and one not in whole.sources]
     if rows:
         return not all(one.by is not None and _goes_through_all(machine, one.by) for one in rows)
-    return part.scale in LOST
+    return part.scale in LOST or (PIECE in part.sources and PIECE not in whole.sources)
 
 
 def _is_of_another(part: Value, given: Value) -> bool:
@@ -85,6 +97,8 @@ def _is_all(machine: Machine, over: Value) -> bool:
 
 def _are_all(machine: Machine, obj: Obj) -> bool:
     if isinstance(obj, Passing):
+        if obj.partial or obj.repeats:
+            return False
         plain = not obj.numbered or (isinstance(obj.site, cst.Call) and len(obj.site.args) == 1)
         return plain and all(_is_all(machine, one) for one in (obj.over, *obj.zipped) if one is not None)
     if isinstance(obj, Sequence):

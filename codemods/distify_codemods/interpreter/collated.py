@@ -65,10 +65,10 @@ def is_stacked(form: Form) -> bool:
     return all(leaf.kind is Kind.ROWS for leaf in form.leaves())
 
 
-def batch_of(machine: Machine, loader: External) -> Value:
+def batch_of(machine: Machine, loader: External, lies_in: Ordered[Obj]) -> Value:
     form = layout(machine, loader)
     marks = [_marks(machine, leaf, loader) for leaf in form.leaves()]
-    plain = Value(scale=Scale.SAMPLES, sources=loader.alone)
+    plain = Value(scale=Scale.SAMPLES, sources=loader.alone | lies_in)
     if not any(marks) and not any(item.items for item in form.items if form.kind is not Kind.COLUMNS):
         return plain
     return _value(machine, form, loader, plain)

@@ -154,7 +154,8 @@ def _unknown_module(obj: External, call: cst.Call, around: tuple[Obj, ...] = ())
     if _is_from_torchvision(obj):
         return ""
     if obj.name.startswith(computing.OF_LABELS):
-        return obj.name if may_be_given_labels(call) else ""
+        each = computing.has_a_label_for_each_sample(obj.name)
+        return obj.name if may_be_given_labels(call) and not each else ""
     return "" if obj.name.startswith(computing.MODULES) and not obj.name.startswith(computing.OTHERS) else obj.name
 
 

@@ -24,6 +24,7 @@ from distify_codemods.interpreter import (
     parts,
     reductions,
     special,
+    storages,
     subscripts,
     ways,
     whole,
@@ -66,6 +67,7 @@ def _tried(machine: Machine, value: Value, node: cst.BaseExpression) -> Value:
         value = Value(value.objs)
     if machine.evidence:
         value = parts.followed(machine, evidence.followed(machine, value, node), node)
+        value = storages.followed(machine, value, node)
     if machine.reducing is not None:
         value = reductions.followed(machine, value, node)
     return value

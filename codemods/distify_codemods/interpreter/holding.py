@@ -16,7 +16,7 @@ from distify_codemods.interpreter import anything, forms, modules, parts, poolin
 from distify_codemods.libraries import in_place, python
 from distify_codemods.objects import Arguments, Class, External, Instance, Mapping, Parameters, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import PART, SEVERAL, Shape
+from distify_codemods.origins import PART, PIECE, SEVERAL, Shape
 from distify_codemods.reads import Table
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import ENTRY, NOTHING, SIZE, Value, join
@@ -179,9 +179,12 @@ def item(value: Value, position: int, count: int) -> Value:
             found.append(any_item(value.of(obj.alone)))
     if found:
         return join(*found)
+    if (told := parts.of_labels(value, position)) is not None:
+        return told
     if value.scale is Scale.TURNED and SEVERAL not in value.sources:  # `q, k, v = qkv`: it has such a dimension less
         return Value(scale=Scale.SAMPLES, sources=value.sources, dims=max(value.dims - 1, 0))
-    sources = value.sources | [PART] if value.scale in PER_SAMPLE else value.sources
+    known = [PIECE] if PART in value.sources else [PART]
+    sources = value.sources | known if value.scale in PER_SAMPLE else value.sources
     one_row = value.one_row and (count > 1 or PART not in value.sources)  # such a tensor has no several things
     part = Value(scale=value.scale, sources=sources, one_row=one_row)
     return parts.computed(part) if SEVERAL in part.sources else part

@@ -15,17 +15,19 @@ from distify_codemods.interpreter import (
     collated,
     cuts,
     holding,
+    lengths,
     modules,
     pairing,
     rows,
     sampling,
     single_rows,
+    storages,
     text,
 )
 from distify_codemods.libraries import python, torch_data
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import Counter
+from distify_codemods.origins import PIECE, Counter
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, join
 
@@ -103,6 +105,8 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
             if isinstance(obj, Sequence):
                 taken += obj.deals
             item = holding.any_item(over.of(obj.alone))
+            if PIECE in item.sources - over.sources and isinstance(place, cst.For) and _has_all(obj):
+                item = item.with_sources(item.sources - {PIECE})
             each = isinstance(obj, Sequence) and obj.of_each and isinstance(place, cst.For)
             found.append(replace(item, scale=Scale.COUPLED) if each and item.scale in PER_SAMPLE else item)
     if taken:
@@ -111,20 +115,32 @@ def element_of(machine: Machine, over: Value, place: cst.CSTNode, part: str = ""
     if found:
         return join(*found)
     item = holding.entry_of(over)
+    if machine.evidence and not isinstance(place, cst.For) and pairing.gives_samples(over):
+        item = item.adding([PIECE])
     if isinstance(place, cst.For) and pairing.gives_samples(over):
         item = Value(scale=Scale.COUPLED, sources=over.sources)  # what is summed over turns is summed over samples
     return single_rows.gone_through(machine, over, item, place)
 
 
+#: A batch as it is taken.
+WHOLE = Value(scale=Scale.SAMPLES)
+
+
+def _has_all(obj: Obj) -> bool:
+    """`list(x)`"""
+    many = lengths.of(Value(obj.alone))
+    return many is not None and many.scale is Scale.COUNT
+
+
 def _batch(machine: Machine, loader: External, place: cst.CSTNode) -> Value:
     if place in machine.whole:
-        return Value(scale=Scale.SAMPLES)
+        return WHOLE
     if machine.asks_for_samples:
         sampling.ask(machine, loader, place)
     if loader.name in torch_data.ITERATORS:
         return text.batch_of(machine, loader)
     if machine.evidence:
-        return collated.batch_of(machine, loader)
+        return collated.batch_of(machine, loader, storages.new(machine, place, WHOLE).alone)
     return Value(scale=Scale.SAMPLES, sources=loader.alone, one_row=rows.dealt(loader))
 
 

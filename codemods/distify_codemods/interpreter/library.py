@@ -65,7 +65,7 @@ from distify_codemods.libraries import (
 from distify_codemods.libraries.commands import CALLERS
 from distify_codemods.objects import Arguments, External, Partial, Passing, Sequence, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.origins import CHANCE
+from distify_codemods.origins import CHANCE, Labelled
 from distify_codemods.scale import FIGURES, PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, join, sources_of
 
@@ -111,6 +111,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         value = external(machine, name, arguments, node)
     elif (loss := losses.of_function(name, arguments)) is not None:
         value = loss
+    elif (method := torch_tensors.unbound(name)) and arguments.positional:
+        value = reflection.of_a_tensor(machine, method, arguments, node)
     elif torch_tensors.computes(name):
         value = tensor_functions.function(machine, name, arguments, node)
     else:
@@ -133,7 +135,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         given = join(*(one for value in arguments.all() for one in values_in(value)))
         adds = name in in_place.ADDS
         state.written(machine, place, node, given, torch_data.LOADERS, adds=adds, anywhere=adds)
-        changing.changed(machine, place, given)
+        changing.changed(machine, place, machine.values.get(place, NOTHING), given)
         if value.scale in FIGURES:  # `torch.sub(x, x.mean(0), out=x)`
             holding.relate(machine, place, machine.values.get(place, NOTHING), value)
     return value
@@ -208,7 +210,9 @@ def _of_an_object(machine: Machine, obj: External, arguments: Arguments, node: c
         options = obj.arguments or Arguments()
         return patterns.layer(machine, options, arguments, node, patterns.LAYERS[obj.name])
     sources = arguments.sources
-    if obj.name in torch_nn.ALONG and ((obj.arguments or Arguments()).get("dim", 0) or NOTHING).constant() == 0:
+    along = (obj.arguments or Arguments()).get("dim", 0)
+    chosen = torch_nn.chooses_the_first(obj.name, along is not None, arguments.first.dims)
+    if obj.name in torch_nn.ALONG and (chosen or (along or NOTHING).constant() == 0):
         scale = scales.elementwise(*(value.scale for value in arguments.all()))
         return Value(scale=scales.along(scale, 0, scales.of_extremes(scale)), sources=sources)
     given = {value.scale for value in arguments.all()} - {Scale.CONST}
@@ -221,6 +225,9 @@ def _of_an_object(machine: Machine, obj: External, arguments: Arguments, node: c
         return Value(sources=sources, one_row=one_row)
     if known and given & PER_SAMPLE:
         scale = Scale.TURNED if given == {Scale.TURNED} else Scale.SAMPLES
+        first, stars = "labels" in arguments.keywords, arguments.star is not None or arguments.double_star is not None
+        if computing.has_a_label_for_each_sample(obj.name) and (first or stars):
+            return Value(scale=scale, sources=sources | [machine.made(Labelled, node, first, first=first)])
         dims = _dims_of(obj, arguments.first.dims)
         return Value(scale=scale, sources=sources, dims=dims, one_row=one_row)
     return Value(scale=Scale.UNKNOWN, sources=sources)
@@ -267,7 +274,7 @@ def _part(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 def _progress_bar(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     over = arguments.get("iterable", 0) or NOTHING
-    return over.of(machine.made(Passing, node, over=over).alone)
+    return over.of(machine.made(Passing, node, over=over, drawn=True).alone)
 
 
 def _counting(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

@@ -27,6 +27,7 @@ from distify_codemods.interpreter import (
     repeated,
     sparing,
     statements,
+    storages,
     summaries,
     targets,
     unused,
@@ -110,6 +111,7 @@ class Machine:
         self.outcomes: dict[tuple[cst.CSTNode, CallChain], set[bool | None]] = {}
         self.record = unused.Record()
         self.pooling = pooling.Pooling() if trial.evidence else None
+        self.storages = storages.Storages() if trial.evidence else None
         self.interrupting = False  # what runs is called at a time of its own: see `interrupts`
         self.choosing: tuple[Here, ...] = ()  # statements that call one of several things, of which one is followed
         self.interrupted: Marks[Obj] = Marks()  # of libraries, that are set then

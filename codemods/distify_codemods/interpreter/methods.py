@@ -122,8 +122,7 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
         if isinstance(node, cst.Call):
             _change(machine, name, receiver, value, arguments, node)
         state.method(machine, name, node, join(*arguments.all()), torch_data.LOADERS)
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            changing.changed(machine, node.func.value, join(*arguments.all()))
+        changing.called(machine, receiver, value, join(*arguments.all()), node)
     if overwrites and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         state.overwritten(machine, node.func.value, arguments.sources)
     if drawing.draws_by(obj.name if isinstance(obj, External) else "", name):

@@ -15,8 +15,8 @@ from distify_codemods.allocation import Obj, Ref
 from distify_codemods.inside import core
 from distify_codemods.libraries import computing
 from distify_codemods.objects import Bound, Class, External, Function, Instance, Method, Partial
-from distify_codemods.origins import COMPUTED, PART, SEVERAL, Single
-from distify_codemods.scale import PER_SAMPLE
+from distify_codemods.origins import COMPUTED, PART, SEVERAL, Labelled, Single
+from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
@@ -59,6 +59,17 @@ def _returns_several(obj: Obj) -> bool:
         return obj.name in computing.OF_SEVERAL or obj.name.startswith("transformers.")
     name = obj.name if isinstance(obj, (Ref, Method)) else ""
     return name.rsplit(".", 1)[-1] in computing.SEVERAL
+
+
+def of_labels(outputs: Value, part: object) -> Value | None:
+    """`outputs.loss`, `outputs["loss"]`, `outputs[0]` of a model that was given labels; None of anything else."""
+    labelled = [one for one in outputs.sources if isinstance(one, Labelled)]
+    if not labelled:
+        return None
+    sources = outputs.sources - {*labelled, SEVERAL}
+    if part == "loss" or (part == 0 and all(one.first for one in labelled)):
+        return Value(scale=Scale.MEAN, sources=sources)
+    return None if not isinstance(part, (str, int)) else computed(Value(scale=outputs.scale, sources=sources))
 
 
 def computed(value: Value) -> Value:

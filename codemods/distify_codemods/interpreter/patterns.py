@@ -31,7 +31,7 @@ _EXTREMES = ("max", "min", "prod", "any", "all")
 def einsum(arguments: Arguments) -> Value:
     """`torch.einsum("bd,bd->b", x, y)`"""
     equation = arguments.positional[0].constant() if arguments.positional else None
-    operands = holding.flat(arguments.positional[1:])
+    operands = holding.flat(arguments.positional[1:] if isinstance(equation, str) else arguments.positional)
     return _contracted(equation, operands, _letters)
 
 
@@ -45,8 +45,10 @@ def _contracted(equation: object, operands: list[Value], split: Callable[[str], 
     kinds = [value.scale for value in operands]
     sources = sources_of(operands)
     batches = [place for place, kind in enumerate(kinds) if kind in _PLACES]
-    if not isinstance(equation, str) or not batches or not set(kinds) <= {*_PLACES, S.CONST, S.REDUCED}:
+    if not batches or not set(kinds) <= {*_PLACES, S.CONST, S.REDUCED}:
         return Value(scale=scales.elementwise(*kinds), sources=sources)
+    if not isinstance(equation, str):
+        return Value(scale=S.UNKNOWN, sources=sources)
     left, arrow, right = equation.partition("->")
     parts = [split(part) for part in left.split(",")]
     if len(parts) != len(operands):

@@ -29,7 +29,7 @@ from distify_codemods.interpreter import (
     storing,
 )
 from distify_codemods.libraries import python
-from distify_codemods.objects import Arguments, Class, External, Function, Instance, Local, Mapping, Sequence
+from distify_codemods.objects import Arguments, Class, External, Function, Instance, Local, Mapping, Method, Sequence
 from distify_codemods.ordered import InOrder, Ordered
 from distify_codemods.values import NOTHING, Value, join, sources_of
 
@@ -235,11 +235,20 @@ def _copy_of(machine: Machine, obj: Obj, node: cst.CSTNode, around: dict[Obj, Ob
 def _as_method(name: str, machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | None:
     """`operator.setitem(table, key, value)`"""
     given = Arguments(arguments.positional[1:])
+    if not arguments.first.objs and arguments.first.sources:
+        return of_a_tensor(machine, name, arguments, node)
     found = [special.called(machine, obj, name, given.positional, node) for obj in arguments.first.objs]
     for obj in arguments.first.objs:
         if isinstance(obj, (Sequence, Mapping)):
             found.append(containers.method(machine, obj, name, given, node))
     return join(*found) if found else None
+
+
+def of_a_tensor(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`torch.Tensor.zero_(x[0])` is `x[0].zero_()`."""
+    method = machine.made(Method, node, name, receiver=arguments.first, name=name)
+    method.receiver = arguments.first
+    return machine.call_object(method, arguments.rest, node)
 
 
 def _reduce(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | None:

@@ -23,7 +23,7 @@ _SHAPE_KEEPING = frozenset(
         zero_ fill_ expand repeat where"""
     )
 )
-_TURNING = ("t", "transpose", "swapaxes", "permute", "movedim")
+_TURNING = ("t", "transpose", "swapaxes", "swapdims", "permute", "movedim", "moveaxis")
 _OF_NUMBERS = frozenset(
     _WORDS(
         """add sub subtract mul multiply div divide true_divide floor_divide maximum minimum max min round ceil floor
@@ -33,7 +33,7 @@ _OF_NUMBERS = frozenset(
 #: Functions along a dimension, and its position behind the tensor; those that take all there are, if none is given.
 _ALONG = {
     **dict.fromkeys(_WORDS("cummax cummin logcumsumexp unfold"), 0),
-    **dict.fromkeys(_WORDS("diff trapz trapezoid fft ifft rfft irfft hfft ihfft"), 1),
+    **dict.fromkeys(_WORDS("argpartition partition diff trapz trapezoid fft ifft rfft irfft hfft ihfft"), 1),
 }
 _TRANSFORMS = frozenset(_WORDS("fft ifft rfft irfft hfft ihfft trapz trapezoid"))
 _ALONG_ALL = {
@@ -92,7 +92,7 @@ def scale_of(name: str, tensor: Value, arguments: Arguments) -> Scale:
 
 
 def _turned(name: str, tensor: Value, arguments: Arguments) -> Scale:
-    scale, places = tensor.scale, [value.constant() for value in arguments.positional]
+    scale, places = tensor.scale, [value.constant() for value in holding.flat(arguments.positional)]
     if scale not in (S.SAMPLES, S.TURNED):
         return scale
     if name == "transpose" and not places and tensor.dims < 2:
@@ -103,7 +103,7 @@ def _turned(name: str, tensor: Value, arguments: Arguments) -> Scale:
 
 
 def _unsqueezed(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
-    if arguments.first.constant() != 0:
+    if dimension(arguments, 0)[1] != 0:
         return None
     if any(isinstance(obj, Alone) for obj in tensor.objs):
         return S.SAMPLES
@@ -185,11 +185,18 @@ def _unflattened(name: str, tensor: Value, arguments: Arguments) -> Scale | None
 
 
 def _along(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
-    given, place = dimension(arguments, {**_ALONG, **_ALONG_ALL}[name])
+    position = {**_ALONG, **_ALONG_ALL}[name]
+    given, place = dimension(arguments, position)
     if not given and name in _TRANSFORMS and tensor.scale is S.SAMPLES and tensor.dims < 2:
         return S.UNKNOWN  # the last dimension may be the samples'
-    along = place == 0 if given else name in _ALONG_ALL
+    along = place == 0 or _names_the_first(_named(arguments, position)) if given else name in _ALONG_ALL
     return S.COUPLED if along and tensor.scale is S.SAMPLES else None
+
+
+def _names_the_first(places: Value | None) -> bool:
+    """`(0, 1)`, of several dimensions."""
+    only = places.single() if places is not None else None
+    return isinstance(only, Sequence) and any(one.constant() == 0 for one in only.items or ())
 
 
 def _moved(name: str, tensor: Value, arguments: Arguments) -> Scale:

@@ -27,7 +27,7 @@ from distify_codemods.interpreter import (
 )
 from distify_codemods.libraries import computing, python
 from distify_codemods.objects import Arguments, External, Instance, Mapping, Method, Sequence, Wrapped
-from distify_codemods.origins import PART, Counter, Cropped, Places, Shape
+from distify_codemods.origins import PART, PIECE, Counter, Cropped, Places, Shape
 from distify_codemods.scale import FIGURES, PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value, join, sources_of
 
@@ -81,7 +81,10 @@ def _item_of(
         if isinstance(known, int) and obj.items is not None and -len(obj.items) <= known < len(obj.items):
             return obj.items[known]
         own = receiver.of(obj.alone)
-        return single_rows.of_list(machine, node, obj, holding.any_item(own)) if only_index else own
+        item = holding.any_item(own)
+        if not only_index:
+            return own.adding([PIECE]) if PIECE in item.sources else own
+        return single_rows.of_list(machine, node, obj, item)
     if isinstance(obj, Instance):
         return _item_of_instance(machine, obj, known, only_index, receiver, node)
     if isinstance(obj, Mapping):
@@ -152,6 +155,8 @@ _PARTS = range(8)  # of a batch; a negative index is more often that of a sample
 
 
 def tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Value]) -> Value:
+    if (told := parts.of_labels(receiver, keys[0].constant())) is not None:
+        return told
     sources = receiver.sources.union(*(key.sources for key in keys))
     scale = receiver.scale
     if scale is Scale.SAMPLES:

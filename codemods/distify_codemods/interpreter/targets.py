@@ -225,7 +225,7 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     left: Ordered[Obj] = Ordered[Obj](held).union(*(one.objs for one in own))
     if isinstance(node.target, cst.Name) and not left:
         state.added(machine, node.target, operand, value, torch_data.LOADERS)
-        changing.changed(machine, node.target, operand)
+        changing.changed(machine, node.target, current, operand)
     returned = join(*own)
     alone = bool(returned.objs) and all(isinstance(obj, Instance) for obj in current.objs)
     assign(machine, node.target, returned if alone else value.of(left))

@@ -41,7 +41,9 @@ _FIGURES = frozenset({S.MEAN, S.SUM, S.WEIGHTED, S.COUPLED})
 #: What makes entries of which each is another one: by its place, or drawn without putting back.
 _BY_PLACE = frozenset(_WORDS("arange randperm eye linspace logspace geomspace"))
 _RANDOM = frozenset(
-    _WORDS("rand randn randint randperm normal bernoulli multinomial rand_like randn_like randint_like")
+    _WORDS(
+        "rand randn randint randperm normal bernoulli multinomial poisson binomial rand_like randn_like randint_like"
+    )
 )
 
 
@@ -50,7 +52,8 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
     last = name.rsplit(".", 1)[-1]
     loss = losses.of_function(last, arguments)
     if loss is not None:
-        return loss
+        entries = name == f"torch.{last}" and "reduction" not in arguments.keywords  # it may return them all
+        return Value(scale=S.UNKNOWN, sources=loss.sources) if entries and loss.scale is not S.CONST else loss
     if last == "prod" and tensors.is_a_shape(arguments.first):
         return tensors.method(machine, arguments.first, "numel", Arguments(), node)
     cut = cuts.made(machine, name, arguments, node)

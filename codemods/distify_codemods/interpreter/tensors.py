@@ -9,7 +9,7 @@ import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
 from distify_codemods.interpreter import cuts, forms, pairing, reshaping, rows, scales, sizes, whole
-from distify_codemods.libraries import in_place, torch_losses, torch_tensors
+from distify_codemods.libraries import in_place, torch_losses, torch_nn, torch_tensors
 from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import IGNORED, Places, Shape, Verdict, Zero
@@ -28,7 +28,7 @@ _IDENTITY = frozenset(
         flatten ravel expand_as view_as reshape_as chunk split unbind pin_memory nan_to_num real"""
     )
 )
-_SPLITTING = ("chunk", "split", "tensor_split", "unbind", "narrow", "select", "index_fill")
+_SPLITTING = ("chunk", "split", "tensor_split", "vsplit", "array_split", "unbind", "narrow", "select", "index_fill")
 _OF_ONE_NUMBER = frozenset(_WORDS("item squeeze"))
 #: What gives one tensor, or list, with as many dimensions as it is asked for; and what only a tensor has.
 _FLATTENING = frozenset(_WORDS("flatten ravel tolist"))
@@ -61,8 +61,9 @@ _COUPLING = frozenset(
     _WORDS(
         """cdist pdist cov corrcoef unique unique_consecutive histc histogram bincount svd svdvals svd_lowrank
         pca_lowrank qr geqrf lu lu_factor lu_factor_ex lstsq pinv msort addbmm block_diag cartesian_prod combinations
-        meshgrid polyval lexsort vdot hash_tensor sum_to_size
-        as_strided"""
+        meshgrid polyval lexsort vdot hash_tensor sum_to_size as_strided adjoint compress diag diagflat diag_embed dist
+        index to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc unsafe_chunk unsafe_split
+        unsafe_split_with_sizes triangular_solve fill_diagonal __getitem __setitem"""
     )
 )
 #: Products of the rows of one with the rows of the other, and those that are added to something.
@@ -117,6 +118,8 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
         part = Value(scale=tensor.scale, sources=sources, mask=tensor.mask, dims=dims)
         pieces = machine.made(Sequence, node, plain, element=part, lengths=((node, Value()),))
         return Value(pieces.alone, tensor.scale, sources)
+    if plain in _AS_ANOTHER and tensor.scale in PER_SAMPLE and arguments.first.scale is not tensor.scale:
+        return Value(scale=S.UNKNOWN, sources=sources)
     if plain in _IDENTITY:
         mask = tensor.mask or plain == "bool" or any(_is_bool(value) for value in arguments.all())
         return Value(_held(tensor), tensor.scale, sources, mask, dims=_dims_left(plain, tensor, arguments))
@@ -256,6 +259,8 @@ def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNo
 
 
 def _reduced(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
+    if name == "count_nonzero" and len(arguments.positional) > 1:
+        return Value(scale=S.UNKNOWN, sources=sources_of([tensor, *arguments.all()]))  # along several dimensions
     given, dimension = reshaping.dimension(arguments, 0, tensor)
     whole = scales.total(tensor.scale) if name in _SUMS else scales.average(tensor.scale)
     scale = scales.along(tensor.scale, dimension, whole) if given else whole
@@ -273,6 +278,8 @@ def _along(machine: Machine, name: str, tensor: Value, arguments: Arguments, nod
     if name in _PICKING and tensor.dims < 2 and not reshaping.dimension(arguments, position, tensor)[0]:
         return Value(scale=S.COUPLED, sources=sources)  # the last dimension may be the samples': the hardest of them
     given, dimension = reshaping.dimension(arguments, position, tensor)
+    if torch_nn.chooses_the_first(name, given, tensor.dims):
+        return Value(scale=S.COUPLED, sources=sources)
     has_one = given or defaults_to_last
     scale = _scale_along(name, tensor, dimension if given else -1) if has_one else scales.of_extremes(tensor.scale)
     along_features = given and dimension is not None and dimension >= 1

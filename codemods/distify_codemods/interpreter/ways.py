@@ -24,9 +24,11 @@ from distify_codemods.origins import (
     ON_A_WAY,
     OUTCOME,
     PART,
+    PIECE,
     SEVERAL,
     Counter,
     Placed,
+    Storage,
 )
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value
@@ -46,8 +48,10 @@ def may_part(value: Value) -> bool:
     """Whether ranks may go different ways by it: it depends on more than settings, counters and sizes."""
     if value.scale in (Scale.COUNT, Scale.REDUCED):
         return False
-    alike = (Setting, Const, Counter, Placed)
-    return any(not isinstance(one, alike) and one not in (LENGTH, PART, COMPUTED, SEVERAL) for one in value.sources)
+    alike = (Setting, Const, Counter, Placed, Storage)
+    return any(
+        not isinstance(one, alike) and one not in (LENGTH, PART, PIECE, COMPUTED, SEVERAL) for one in value.sources
+    )
 
 
 def turns_part(node: cst.For | cst.While, test: Value) -> bool:

@@ -13,7 +13,7 @@ _NAMES = frozenset(
     adaptive_max_pool1d adaptive_max_pool1d_with_indices adaptive_max_pool2d adaptive_max_pool2d_with_indices
     adaptive_max_pool3d adaptive_max_pool3d_with_indices add addcdiv addcmul addmm addmv addr affine_grid airy_ai all
     alltrue alpha_dropout amax amin aminmax angle any arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax
-    argmin argsort argwhere around array array_split as_strided as_tensor asanyarray asarray asarray_chkfinite
+    argmin argsort argwhere around array as_strided as_tensor asanyarray asarray asarray_chkfinite
     ascontiguousarray asfarray asfortranarray asin asinh astype atan atan2 atanh atleast_1d atleast_2d atleast_3d
     average avg_pool1d avg_pool2d avg_pool3d baddbmm bernoulli bessel_j0 bessel_j1 bessel_y0 bessel_y1 bilinear
     binomial bitwise_and bitwise_not bitwise_or bitwise_xor bmm bool_ broadcast_arrays broadcast_tensors bucketize
@@ -21,7 +21,7 @@ _NAMES = frozenset(
     chebyshev_polynomial_w cholesky chunk clamp clamp_max clamp_min clip clone complex compress cond conj conjugate
     constant_pad_nd conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d copy copysign cos
     cosh cosine_similarity count_nonzero cross cummax cummin cumprod cumsum deg2rad degrees dequantize det detach
-    diag_embed diag_indices_from diagonal diff digamma digitize div divide divmod dot double dropout dropout1d
+    diag_indices_from diagonal diff digamma digitize div divide divmod dot double dropout dropout1d
     dropout2d dropout3d dsplit eig eigh eigvals eigvalsh einsum elu embedding embedding_bag empty_like entr eq equal
     erf erfc erfcx erfinv exp exp2 expand expand_as expand_dims expit expm1 fabs feature_alpha_dropout feature_dropout
     fft fft2 fftn fftshift fill fix flatnonzero flatten flip fliplr flipud float16 float32 float64 float_ float_power
@@ -52,7 +52,7 @@ _NAMES = frozenset(
     sub subtract sum swapaxes swapdims t take take_along_axis take_along_dim tan tanh tanhshrink tensor tensor_split
     tensordot threshold tile topk trace transpose trapezoid trapz tril triu true_divide trunc uint8 unbind unflatten
     unfold unsqueeze unwrap upsample upsample_bilinear upsample_nearest upsample_trilinear var var_mean vdot vecdot
-    vector_norm view view_as_complex view_as_real vsplit where xlog1py xlogy zero zeros_like zeta""".split()
+    vector_norm view view_as_complex view_as_real where xlog1py xlogy zero zeros_like zeta""".split()
 )  # fmt: skip
 
 

@@ -53,6 +53,11 @@ _MEANS_OVER_LABELS = (
     "ForTokenClassification", "ForSequenceClassification", "ForQuestionAnswering", "ForMultipleChoice",
     "ForNextSentencePrediction", "ForPreTraining", "ForImageClassification", "ForAudioClassification",
 )  # fmt: skip
+#: Of these, those with one label for each sample.
+_OF_WHOLE_SAMPLES = (
+    "ForSequenceClassification", "ForMultipleChoice", "ForNextSentencePrediction", "ForImageClassification",
+    "ForAudioClassification", "ForVideoClassification",
+)  # fmt: skip
 LABELS = frozenset("labels label_ids start_positions end_positions next_sentence_label return_loss".split())
 #: Methods of dictionaries and the like, whatever class has them.
 PLAIN = frozenset("get items keys values pop update append extend index count copy format join split strip".split())
@@ -76,6 +81,11 @@ def only_reads(name: str) -> bool:
     of_torch = name.startswith("torch.") and name.count(".") == 1
     computes = of_torch or name.startswith(("torch.nn.functional.", "math.")) or name in _READING
     return computes and name not in PASSING and not name.endswith("_")
+
+
+def has_a_label_for_each_sample(name: str) -> bool:
+    """Whether a model of such a class computes its loss as a mean over samples, whatever is in them."""
+    return name.startswith(OF_LABELS) and any(head in name for head in _OF_WHOLE_SAMPLES)
 
 
 def is_a_mean_over_labels(name: str) -> bool:

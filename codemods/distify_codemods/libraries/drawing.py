@@ -99,7 +99,8 @@ _STILL = frozenset(
 _DRAWING = {"monai.": ("Rand", "OneOf", "SomeOf")}
 #: Functions of torch that draw.
 _OF_TORCH = frozenset(
-    "rand randn randint randperm rand_like randn_like randint_like normal bernoulli multinomial poisson".split()
+    """rand randn randint randperm rand_like randn_like randint_like normal bernoulli multinomial poisson
+    binomial""".split()
 )
 #: Methods of generators, and of distributions.
 _OF_GENERATORS = METHODS | frozenset(

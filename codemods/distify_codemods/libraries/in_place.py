@@ -93,4 +93,21 @@ VIEWS = frozenset(
     contiguous expand share_memory_""".split()
 )
 #: Those that give several such, and where they are told along which dimension, behind the tensor.
-PIECES = {"chunk": 1, "split": 1, "tensor_split": 1, "unbind": 0}
+PIECES = {"chunk": 1, "split": 1, "tensor_split": 1, "array_split": 1, "unbind": 0, "vsplit": 9}
+#: Functions and methods of torch and NumPy whose result lies in the memory of what they are given, or may, beside
+#: those that end with an underscore.
+_SHOWING = VIEWS | PIECES.keys() | frozenset(
+    """H T mT adjoint align_to array_split as_strided as_tensor asanyarray asarray ascontiguousarray atleast_1d
+    atleast_2d atleast_3d bfloat16 bool broadcast_arrays broadcast_tensors broadcast_to byte char conj cuda diag
+    diagonal double dropout alpha_dropout feature_dropout feature_alpha_dropout dropout1d dropout2d dropout3d dsplit
+    expand_as expand_dims flip fliplr flipud float from_dlpack from_numpy half hsplit imag int long mT moveaxis movedim
+    positive real requires_grad_ reshape_as resolve_conj resolve_neg rollaxis rot90 short split_with_sizes
+    swapaxes swapdims to type type_as unflatten unfold unsafe_chunk unsafe_split values view_as_complex
+    view_as_real vsplit __getitem__""".split()
+)  # fmt: skip
+
+
+def may_show(name: str, call: cst.CSTNode) -> bool:
+    """Whether what a function or method of that name, without its modules, returns may lie in the same memory."""
+    words = {one.keyword.value for one in call.args if one.keyword is not None} if isinstance(call, cst.Call) else set()
+    return name in _SHOWING or name.endswith("_") or not words.isdisjoint(("inplace", "out", "copy"))

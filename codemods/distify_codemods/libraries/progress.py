@@ -15,6 +15,10 @@ BARS = OF_TQDM | frozenset(
 )
 
 
+#: What a bar has counted, from time to time, if it is drawn.
+COUNTS = frozenset("n last_print_n last_print_t start_t format_dict".split())
+
+
 def parameters(name: str) -> tuple[str, ...]:
     """Those that may be given by position, up to `disable`; nobody gives so many to rich's."""
     return PARAMETERS if name in OF_TQDM else ()

@@ -55,7 +55,10 @@ CONTAINERS = frozenset(
 #: Under such a name they have the list or dictionary that they are; `queue.Queue` has one, too.
 USERS, WRAPPED = ("collections.UserList", "collections.UserDict"), ("data", "queue")
 #: Functions that do what a method of what they are given first does.
-AS_METHODS = {f"operator.{name}": f"__{name}__" for name in ("setitem", "iadd")} | {"operator.iconcat": "__iadd__"}
+AS_METHODS = {
+    f"operator.{name}": f"__{name}__"
+    for name in "setitem getitem iadd isub imul itruediv ifloordiv imod ipow iand ior ixor".split()
+} | {"operator.iconcat": "__iadd__"}
 #: What makes a list, a dictionary or a set that nobody else has.
 NEW_CONTAINERS = frozenset({"builtins.list", "builtins.set", *DICTIONARIES, QUEUE, COUNTER})
 NAMED_TUPLE = "collections.namedtuple"

@@ -41,6 +41,10 @@ PARTS = (PARAMETER, "torch.nn.Buffer")
 #: Functions that fill a tensor.
 FILLS = "torch.nn.init."
 DATA_PARALLEL = "torch.nn.DataParallel"
+#: Methods that tell the names of a module's parts, or go by them.
+NAMING = frozenset(
+    "state_dict load_state_dict named_parameters named_modules named_buffers named_children get_submodule".split()
+)
 #: Methods that make a module a part of another.
 TAKE_IN = frozenset({"add_module", "register_module", "append", "extend", "insert", "update", "__setitem__"})
 SEQUENTIAL = "torch.nn.Sequential"
@@ -120,6 +124,8 @@ _OF_IMAGES = frozenset(
 )
 #: Layers that are functions along a dimension, which may be that of the samples.
 ALONG = frozenset(f"torch.nn.{name}" for name in "Softmax LogSoftmax Softmin CosineSimilarity GLU".split())
+#: What chooses the dimension by itself, where none is given: of three dimensions the first, of others the second.
+_CHOOSING = frozenset("softmax log_softmax softmin Softmax LogSoftmax Softmin".split())
 #: How the names of layers with parameters of their own begin.
 _WITH_PARAMETERS = (
     "Linear", "LazyLinear", "Bilinear", "Conv", "LazyConv", "Embedding", "LSTM", "GRU", "RNN", "Multihead",
@@ -250,3 +256,11 @@ COMPILED_FROM = "_orig_mod"
 BY_NAME = "_modules"
 #: Puts a module between a parameter and whoever reads it: of which module, under which name, which one.
 PARAMETRIZES = "torch.nn.utils.parametrize.register_parametrization"
+
+
+def chooses_the_first(name: str, is_told: bool, dims: int) -> bool:
+    """Whether a function or layer of this name goes along the first dimension by itself.
+
+    is_told: whether it is given one; dims: how many dimensions there are at least.
+    """
+    return name.rpartition(".")[2] in _CHOOSING and not is_told and dims == 3

@@ -43,6 +43,12 @@ def makes_like(name: str) -> bool:
     return library in _ARRAYS and own.endswith("_like") and own.removesuffix("_like") in OF_SIZES
 
 
+def unbound(name: str) -> str:
+    """`zero_` of `torch.Tensor.zero_`; nothing for what is no method."""
+    owner, _, method = name.rpartition(".")
+    return method if owner in CLASSES else ""
+
+
 def computes(name: str) -> bool:
     """Whether a function is one of tensors and numbers."""
     return name.startswith(_COMPUTING) and not name.startswith(_READING)

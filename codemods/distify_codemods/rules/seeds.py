@@ -208,6 +208,8 @@ def _apart_in_models(context: Context) -> None:
     for wrap in context.decisions.built:
         if not context.editable(wrap.module, wrap.statement, "the model is wrapped here"):
             continue
+        if not wrap.models:
+            continue  # tensors draw nothing
         if isinstance(wrap, Broadcast) and wrap.by_optimizer:
             context.needs_you("no variable here holds the model, whose dropout should differ from rank to rank",
                               wrap.module, wrap.statement, "give it one")  # fmt: skip

@@ -10,7 +10,7 @@ import libcst as cst
 
 from distify_codemods import refusals, scripted, tree
 from distify_codemods.allocation import Const, Obj
-from distify_codemods.decisions import concurrent, doubts
+from distify_codemods.decisions import concurrent, doubts, tensors_alone
 from distify_codemods.decisions.base import Blocked
 from distify_codemods.decisions.own_gradients import is_of_a_module
 from distify_codemods.decisions.touching import parts_of
@@ -68,8 +68,9 @@ def _problems(context: Context) -> Iterator[Blocked]:
     if not (facts.run.complete if context.shares_forwards else facts.run.exact):
         yield Blocked(CODE, entry, entry.tree, refusals.TOO_LARGE)
     if not context.shares_forwards:  # else each rank has the whole gradients of whatever else is trained
+        alone = tensors_alone.of_tensors(facts)
         for optimizer in facts.optimizers:
-            yield from _of_no_module(context, optimizer)
+            yield from _of_no_module(context, optimizer) if optimizer not in alone else ()
         yield from itertools.islice(_by_hand(context), 1)
     left = {distributed.SPAWN} if facts.calls(distributed.GROUP) else set()
     found = {event.node: event for event in facts.calls(*(_CALLS.keys() - left))}
@@ -96,7 +97,7 @@ def _of_no_module(context: Context, optimizer: Optimizer) -> Iterator[Blocked]:
         yield Blocked(
             CODE, module, call,
             "this optimizer's parameters belong to no module that is seen, so their gradients would not be averaged",
-            "give it `model.parameters()`",
+            "make them parameters of a `torch.nn.Module`, call that, and give it `module.parameters()`",
         )  # fmt: skip
     if alone is not None:
         what = "this parameter belongs to no module, so its gradient would not be averaged"

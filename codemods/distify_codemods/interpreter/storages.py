@@ -1,0 +1,108 @@
+"""Which tensors lie in the same memory, as a run for evidence sees it: what is changed in place shows in all of them.
+
+A tensor of samples carries a mark of the memory that it lies in (`Storage`), which flows on to whatever may show the
+same: views, lists, what a function returns. What is computed lies in memory of its own. What was changed is known of
+the memory, and read under whichever name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from distify_codemods import reads
+from distify_codemods.allocation import AT_THE_TOP, Obj, Ref
+from distify_codemods.libraries import computing, in_place, torch_tensors
+from distify_codemods.objects import External, Instance, Mapping, Method, Passing, Sequence
+from distify_codemods.ordered import EMPTY, Ordered
+from distify_codemods.origins import PIECE, Storage
+from distify_codemods.records import dataclass
+from distify_codemods.scale import PER_SAMPLE, Scale
+from distify_codemods.values import NOTHING, Value
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
+
+_OPERATIONS = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
+_OF_SAMPLES = PER_SAMPLE | {Scale.COUPLED}
+_HOLDING = (Sequence, Mapping, Passing, Instance)
+
+
+@dataclass(eq=False)
+class Storages:
+    whole: dict[Storage, Value] = field(default_factory=dict)  # the tensor that the memory was taken for
+    changed: dict[Storage, Ordered[Obj | str]] = field(default_factory=dict)  # how its samples were told apart
+
+
+def of(value: Value) -> list[Storage]:
+    return [one for one in value.sources if isinstance(one, Storage)]
+
+
+def new(machine: Machine, site: cst.CSTNode, whole: Value) -> Storage:
+    """The memory that is taken at `site` for a tensor; what was changed in the turn before was changed elsewhere."""
+    storage = machine.mark(Storage, site)
+    if machine.storages is not None:
+        machine.storages.whole[storage] = whole
+        machine.storages.changed.pop(storage, None)
+    return storage
+
+
+def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
+    """The value of an expression, with what was changed in the memory that it lies in, or lies in no longer."""
+    assert machine.storages is not None
+    storages = of(value)
+    if machine.storages.changed:
+        for one in storages:
+            value = value.adding(machine.storages.changed.get(one, EMPTY))
+    if storages and _is_computed(machine, node):
+        value, storages = value.with_sources(value.sources - {*storages, PIECE}), []
+    if storages or value.scale not in _OF_SAMPLES or not isinstance(node, (*_OPERATIONS, cst.Call, cst.Subscript)):
+        return value
+    return value.adding([new(machine, node, value)])
+
+
+def change(machine: Machine, value: Value, marks: list[Obj | str]) -> None:
+    """A tensor is changed in place, in which samples are told apart so."""
+    assert machine.storages is not None
+    changed = machine.storages.changed
+    for one in of(value):
+        reads.uncertain()
+        machine.traces.add(AT_THE_TOP)
+        known = changed.get(one, EMPTY)
+        now = known | marks
+        if now is not known and now != known:
+            changed[one] = now
+            machine.stores += 1
+            machine.summaries.clear()  # what has read it before may be another thing now
+            if machine.followed is not None:
+                machine.followed.clear()
+
+
+def whole(machine: Machine, value: Value) -> list[Value]:
+    """The tensors that this is a part of, or all of."""
+    assert machine.storages is not None
+    return [machine.storages.whole.get(one, NOTHING) for one in of(value)]
+
+
+def _is_computed(machine: Machine, node: cst.CSTNode) -> bool:
+    """Whether it is certainly a tensor of its own."""
+    if isinstance(node, cst.Call):
+        callees = machine.values.get(node.func, NOTHING).objs
+        return bool(callees) and all(_computes(obj, node) for obj in callees)
+    return isinstance(node, _OPERATIONS)
+
+
+def _computes(obj: Obj, call: cst.Call) -> bool:
+    if isinstance(obj, Ref):
+        return torch_tensors.computes(obj.name) and not in_place.may_show(obj.name.rpartition(".")[2], call)
+    if not isinstance(obj, Method) or in_place.may_show(obj.name, call) or obj.name in computing.PLAIN:
+        return False
+    held = obj.receiver.objs if obj.receiver is not None else EMPTY
+    return not any(isinstance(one, _HOLDING) or _is_elsewhere(one) for one in held)
+
+
+def _is_elsewhere(obj: Obj) -> bool:
+    """A thing of a library of which is not known what its methods return."""
+    return isinstance(obj, External) and not torch_tensors.computes(obj.name)
