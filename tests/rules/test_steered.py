@@ -36,6 +36,8 @@ for epoch in range(3):
         ("pass", "torch.optim.SGD(model.parameters(), lr=0.1 * loss.item()).step()", "nn.MSELoss()"),
         ("model.weight.requires_grad_(loss.item() < 1)", "optimizer.step()", "nn.MSELoss()"),
         ("for _ in range(int(4 * loss.item())):\n    optimizer.step()", "optimizer.step()", "nn.MSELoss()"),
+        ("torch.manual_seed(int(1000 * loss.item()))", "optimizer.step()", "nn.MSELoss()"),
+        ("torch.Generator().manual_seed(int(1000 * loss.item()))", "optimizer.step()", "nn.MSELoss()"),
     ],
 )
 def test_ranks_would_go_different_ways(before_step: str, step: str, loss: str) -> None:
@@ -53,6 +55,7 @@ def test_ranks_would_go_different_ways(before_step: str, step: str, loss: str) -
         ("pass", "optimizers[epoch % 2].step()", "nn.MSELoss()"),
         ("model.weight.requires_grad_(epoch < 1)", "optimizer.step()", "nn.MSELoss()"),
         ("for _ in range(2):\n    optimizer.step()", "optimizer.step()", "nn.MSELoss()"),
+        ("torch.Generator().manual_seed(epoch)", "optimizer.step()", "nn.MSELoss()"),
         ("for k in range(len(x)):\n    print(k)", "optimizer.step()", "nn.MSELoss()"),
     ],
 )
@@ -63,3 +66,10 @@ def test_what_is_alike_on_all_ranks_steers_all_of_them(before_step: str, step: s
 def test_a_parameter_that_is_filled_from_a_batch_is_not_each_rank_s_own() -> None:
     strategy, _ = _converted("with torch.no_grad():\n    model.bias.copy_(torch.log(y.abs().sum(0) / len(y) + 0.1))")
     assert strategy is Strategy.SHARED
+
+
+@pytest.mark.parametrize("text", ['"loss.mul_(2)"', "input()"])
+def test_what_a_text_does_that_is_run_is_not_seen(text: str) -> None:
+    strategy, said = _converted(f"exec({text})")
+    assert strategy is Strategy.SHARED
+    assert f"`exec({text})` runs a text, and what that does with the samples is not seen" in said.replace("'", '"')

@@ -1,4 +1,5 @@
-"""Figures of a rank's own samples that training is steered by, and no test: a bound, a rate, how often, which of some.
+"""Figures of a rank's own samples that training is steered by, and no test: a bound, a rate, a seed, how often, which of
+some. And what a text that is run may do to it.
 
 What a branch decides is asked by `agreement.py`, and a rate that is set by `differing.py`.
 """
@@ -13,7 +14,7 @@ from distify_codemods.decisions.base import Decisions, Link
 from distify_codemods.decisions.own_gradients import is_of_a_module
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.libraries import python, torch_nn, torch_optim
+from distify_codemods.libraries import drawing, python, seeding, torch_nn, torch_optim
 from distify_codemods.naming import brief
 from distify_codemods.objects import Bound, External, Function, Instance, Mapping, Parameters, Sequence
 from distify_codemods.origins import Verdict
@@ -35,6 +36,13 @@ def links(decisions: Decisions) -> Iterator[Link]:
             "different ways",
             "means, and what names of the training loop add up, can be put together over the ranks",
         )  # fmt: skip
+    for event in facts.calls(python.RUNS_A_TEXT) if facts.training_loops else ():
+        if facts.in_training(event):
+            yield Link(
+                event.module, event.node,
+                f"`{brief(event.node)}` runs a text, and what that does with the samples is not seen",
+                "what stands in the script itself is followed",
+            )  # fmt: skip
 
 
 def _steered(facts: Facts) -> Iterator[tuple[Module, cst.CSTNode]]:
@@ -66,7 +74,9 @@ def _steers(facts: Facts, event: Event) -> bool:
     if event.kind is Kind.CALL:
         if event.name in python.NUMBERS:
             return _goes_through_steps(facts, event)
-        return event.name.startswith((torch_nn.CLIPS, torch_optim.OWN))
+        return event.name.startswith((torch_nn.CLIPS, torch_optim.OWN)) or seeding.is_seeding(event.name)
+    if event.name in drawing.SEEDING_METHODS:
+        return True
     held = any(isinstance(obj, Parameters) for obj in event.receiver.objs)
     held = held or (event.receiver_node is not None and is_of_a_module(facts, event.receiver_node))
     return held and event.name == torch_nn.FREEZES

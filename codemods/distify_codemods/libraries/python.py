@@ -105,7 +105,8 @@ SETTERS = frozenset({"setattr", "__setattr__"})  # as they are called
 #: What is called by a name that is put together as the program runs.
 IMPORT_MODULE, IMPORT = "importlib.import_module", "builtins.__import__"
 IMPORTS = frozenset({IMPORT_MODULE, IMPORT})
-BY_NAME = IMPORTS | {"builtins.eval", "builtins.exec"}
+RUNS_A_TEXT = "builtins.exec"
+BY_NAME = IMPORTS | {"builtins.eval", RUNS_A_TEXT}
 #: What of a number always gives one.
 OF_A_NUMBER = frozenset({"builtins.float", "builtins.abs"})
 #: Goes through what it is given; takes one of it; and where the others, that go through all, have that if not first.
