@@ -14,10 +14,11 @@ import libcst as cst
 
 from distify_codemods import reads
 from distify_codemods.allocation import AT_THE_TOP, Obj, Ref
-from distify_codemods.libraries import computing, in_place, torch_tensors
+from distify_codemods.libraries import computing, in_place, torch_nn, torch_tensors
 from distify_codemods.objects import External, Instance, Mapping, Method, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import PIECE, Storage
+from distify_codemods.reads import Table
 from distify_codemods.records import dataclass
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value
@@ -27,13 +28,16 @@ if TYPE_CHECKING:
 
 _OPERATIONS = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
 _OF_SAMPLES = PER_SAMPLE | {Scale.COUPLED}
+#: What lies in the memory of a batch has something of each of its samples, or of some.
+_SHOWING = _OF_SAMPLES | {Scale.UNKNOWN}
 _HOLDING = (Sequence, Mapping, Passing, Instance)
 
 
 @dataclass(eq=False)
 class Storages:
     whole: dict[Storage, Value] = field(default_factory=dict)  # the tensor that the memory was taken for
-    changed: dict[Storage, Ordered[Obj | str]] = field(default_factory=dict)  # how its samples were told apart
+    changed: Table[Storage, Ordered[Obj | str]] = field(default_factory=Table)  # how its samples are told apart now
+    ever: dict[Storage, Ordered[Obj | str]] = field(default_factory=dict)  # and in any turn
 
 
 def of(value: Value) -> list[Storage]:
@@ -45,7 +49,8 @@ def new(machine: Machine, site: cst.CSTNode, whole: Value) -> Storage:
     storage = machine.mark(Storage, site)
     if machine.storages is not None:
         machine.storages.whole[storage] = whole
-        machine.storages.changed.pop(storage, None)
+        if storage in machine.storages.ever:
+            machine.storages.changed[storage] = EMPTY
     return storage
 
 
@@ -53,12 +58,21 @@ def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     """The value of an expression, with what was changed in the memory that it lies in, or lies in no longer."""
     assert machine.storages is not None
     storages = of(value)
-    if machine.storages.changed:
+    if machine.storages.ever:
         for one in storages:
             value = value.adding(machine.storages.changed.get(one, EMPTY))
-    if storages and _is_computed(machine, node):
+    if storages and (value.scale not in _SHOWING or _is_computed(machine, node)):
         value, storages = value.with_sources(value.sources - {*storages, PIECE}), []
     if storages or value.scale not in _OF_SAMPLES or not isinstance(node, (*_OPERATIONS, cst.Call, cst.Subscript)):
+        return value
+    return value.adding([new(machine, node, value)])
+
+
+def added(machine: Machine, current: Value, value: Value, node: cst.CSTNode) -> Value:
+    """`row += other`: it lies where it was; a number becomes a tensor of its own."""
+    others = [one for one in of(value) if one not in current.sources]
+    value = value.with_sources(value.sources - set(others)) if others else value
+    if of(value) or value.scale not in _OF_SAMPLES:
         return value
     return value.adding([new(machine, node, value)])
 
@@ -66,18 +80,18 @@ def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
 def change(machine: Machine, value: Value, marks: list[Obj | str]) -> None:
     """A tensor is changed in place, in which samples are told apart so."""
     assert machine.storages is not None
-    changed = machine.storages.changed
+    changed, ever = machine.storages.changed, machine.storages.ever
     for one in of(value):
-        reads.uncertain()
         machine.traces.add(AT_THE_TOP)
-        known = changed.get(one, EMPTY)
-        now = known | marks
-        if now is not known and now != known:
-            changed[one] = now
-            machine.stores += 1
-            machine.summaries.clear()  # what has read it before may be another thing now
+        if not ever:  # what calls have read was not noted before
+            machine.summaries.clear()
             if machine.followed is not None:
                 machine.followed.clear()
+            reads.uncertain()
+        changed[one] = changed.get(one, EMPTY) | marks
+        known = ever.get(one, EMPTY)
+        ever[one] = known | marks
+        machine.stores += not known >= ever[one]
 
 
 def whole(machine: Machine, value: Value) -> list[Value]:
@@ -97,6 +111,8 @@ def _is_computed(machine: Machine, node: cst.CSTNode) -> bool:
 def _computes(obj: Obj, call: cst.Call) -> bool:
     if isinstance(obj, Ref):
         return torch_tensors.computes(obj.name) and not in_place.may_show(obj.name.rpartition(".")[2], call)
+    if isinstance(obj, External) and obj.name.startswith(torch_nn.OWN):
+        return torch_nn.computes(obj.name)
     if not isinstance(obj, Method) or in_place.may_show(obj.name, call) or obj.name in computing.PLAIN:
         return False
     held = obj.receiver.objs if obj.receiver is not None else EMPTY

@@ -28,6 +28,7 @@ from distify_codemods.interpreter import (
     single_rows,
     special,
     state,
+    storages,
     storing,
     subscripts,
     tensors,
@@ -215,7 +216,8 @@ def augment(machine: Machine, node: cst.AugAssign) -> None:
     value = reductions.marked(machine, scales.binary(operator, current, operand), node).adding(
         gpu_texts((current, operand))
     )
-    value = evidence.followed(machine, value, node) if machine.evidence else value
+    if machine.evidence:
+        value = storages.added(machine, current, evidence.followed(machine, value, node), node)
     value = _counting(machine, node.target, current, operand, value)
     if machine.cutting is not None or (machine.evidence and _is_a_number(value)):
         value = _moved(machine, value, node)

@@ -264,3 +264,16 @@ def chooses_the_first(name: str, is_told: bool, dims: int) -> bool:
     is_told: whether it is given one; dims: how many dimensions there are at least.
     """
     return name.rpartition(".")[2] in _CHOOSING and not is_told and dims == 3
+
+
+#: How the names of layers begin that may return what they are given, or hold others that may.
+_HANDING_ON = (
+    "Identity", "Flatten", "Unflatten", "Dropout", "AlphaDropout", "FeatureAlphaDropout", "Sequential", "Module",
+    "DataParallel", "Parameter", "ReLU", "LeakyReLU", "ELU", "SELU", "CELU", "Hardtanh", "RReLU", "SiLU", "Mish",
+    "Threshold", "Hardswish", "Hardsigmoid", "parallel", "utils", "init", "modules",
+)  # fmt: skip
+
+
+def computes(name: str) -> bool:
+    """Whether what a layer of that class returns lies in memory of its own, and not in that of what it is given."""
+    return name.startswith(OWN) and not name.removeprefix(OWN).startswith(_HANDING_ON)
