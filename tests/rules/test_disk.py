@@ -98,6 +98,12 @@ def test_age_of_what_rank_zero_removes() -> None:
         ('torch.save([], "m.pt")\nif os.path.exists("m.pt"):\n    print(os.path.getsize("m.pt"))\n',
          'if rt.from_main_process(os.path.exists("m.pt")):\n'
          '    print(rt.call_on_main_process(lambda: os.path.getsize("m.pt")))\n'),
+        ('for turn in range(2):\n    new = not os.path.exists("a.csv") or os.path.getsize("a.csv") == 0\n'
+         '    open("a.csv", "a").write("row")\n',
+         'new = rt.call_on_main_process(lambda: not os.path.exists("a.csv") or os.path.getsize("a.csv") == 0)\n'),
+        ('path = Path("a.csv")\nfor turn in range(2):\n    if path.exists() and path.stat().st_size > 8:\n'
+         '        print("long")\n    open(path, "a").write("row")\n',
+         "if rt.call_on_main_process(lambda: path.exists() and path.stat().st_size > 8):\n"),
         ('torch.save([], "m.pt")\nsize = Path("m.pt").stat().st_size\nprint(size)\n',
          'size = rt.call_on_main_process(lambda: Path("m.pt").stat().st_size)\n'),
         ('log = input()\nf = open(log, "a")\nif os.stat(log).st_size == 0:\n    f.write("loss")\n',

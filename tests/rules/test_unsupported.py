@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level, Options, Outcome, Said, SourceFile, convert
+from distify_codemods import Level, Options, Outcome, Said, SourceFile, Strategy, convert
 
 from tests.rules.scripts import (
     IMPORTS,
@@ -35,6 +35,45 @@ def test_parameters_of_no_module(model: str, given: str) -> None:
     optimizer = f"optimizer = torch.optim.SGD({given}, lr=0.1)\n"
     before = script(model=model, optimizer=optimizer, loop=LOOP.replace("model(x)", "x @ w"))
     assert ("OTHER01", line_of(before, "optimizer = ")) in blocked(before)
+
+
+@pytest.mark.parametrize(
+    ("made", "given"),
+    [
+        ("ps = list(model.parameters()) + [tau]\n", "ps"),
+        ("ps = list(model.parameters())\nps.append(tau)\n", "ps"),
+        ("ps = [*model.parameters(), *[tau]]\n", "ps"),
+        ("ps = [{'params': model.parameters()}, {'params': [tau]}]\n", "ps"),
+        ("from itertools import chain\n", "chain(model.parameters(), [tau])"),
+        ("def each():\n    yield from model.parameters()\n    yield tau\n\n\n", "each()"),
+    ],
+)
+def test_a_tensor_beside_the_parameters_of_a_module(made: str, given: str) -> None:
+    """Nothing would average its gradient where data is sharded; where forward passes are shared, each rank has it whole."""
+    tau = "tau = torch.zeros((), requires_grad=True)\n"
+    loop = LOOP.replace("model(x), y)", "model(x) * tau.exp(), y)")
+    before = script(
+        model=f"model = nn.Linear(4, 1)\n{tau}{made}",
+        optimizer=f"optimizer = torch.optim.SGD({given}, lr=0.1)\n",
+        loop=loop,
+    )
+    assert "OTHER01" in {code for code, _ in blocked(before)}
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARED
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "list(model.parameters())",
+        "[p for p in model.parameters() if p.requires_grad]",
+        "filter(lambda p: p.requires_grad, model.parameters())",
+        "[{'params': model.parameters()}]",
+        "[p for n, p in model.named_parameters() if 'bias' in n] + [model.weight]",
+    ],
+)
+def test_parameters_of_a_module_however_they_are_listed(given: str) -> None:
+    optimizer = f"ps = {given}\noptimizer = torch.optim.SGD(ps, lr=0.1)\n"
+    assert "DistributedDataParallel(model" in converted(script(optimizer=optimizer))
 
 
 AROUND = """\

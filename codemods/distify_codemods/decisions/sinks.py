@@ -146,6 +146,8 @@ def _held(facts: Facts, method: cst.Attribute) -> Kind | None:
     name, holders = method.attr.value, facts.value(method.value).objs
     lists = any(isinstance(obj, Sequence) or _named(obj).startswith(python.LIKE_LISTS) for obj in holders)
     queues = any(_named(obj).startswith(python.QUEUES) for obj in holders)
+    if name in (*python.ADDING, "update") and any(map(_is_read, holders)):
+        return Kind.LOGGED  # where it goes from there is not seen
     if (name in python.ADDING and (lists or not holders)) or (name in python.PUTTING and queues):
         return Kind.ADDED
     if name in python.TAKING_OUT and any(isinstance(obj, (Mapping, Sequence)) for obj in holders):
@@ -287,7 +289,8 @@ def _of_assignment(facts: Facts, module: Module, node: cst.Assign) -> Iterator[S
         own = frozenset(again for one in parts if not _is_a_gradient(one) for again in reads_again(one, node.value))
         if parts:
             last = not own and _holds_the_last(facts, module, parts[0])
-            yield Sink(Kind.STORED, module, node, node.value, last, own)
+            read = any(_is_read(obj) for one in parts for obj in facts.value(one.value).objs)
+            yield Sink(Kind.LOGGED if read else Kind.STORED, module, node, node.value, last and not read, own)
 
 
 def _is_a_gradient(target: cst.Attribute | cst.Subscript) -> bool:
@@ -302,6 +305,15 @@ def _holds_the_last(facts: Facts, module: Module, target: cst.Attribute | cst.Su
     keys = [element.slice.value for element in target.slice if isinstance(element.slice, cst.Index)]
     fixed = all(facts.value(key).constant() is not None for key in keys)
     return fixed or _is_fresh(facts, module, target.value)
+
+
+def _is_read(obj: Obj) -> bool:
+    """`history` of `history = json.load(file)`, `history["loss"]`, `history.setdefault("loss", [])`"""
+    whole: Obj | None = root(obj)
+    while isinstance(whole, External) and whole.name not in python.READ_CONTAINERS:
+        given = whole.receiver.single() if whole.receiver is not None else whole.whole
+        whole = root(given) if given is not None and given is not whole else None
+    return whole is not None and isinstance(whole, External)
 
 
 def _is_fresh(facts: Facts, module: Module, holder: cst.BaseExpression) -> bool:

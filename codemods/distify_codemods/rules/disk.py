@@ -280,6 +280,8 @@ def _in(facts: Facts, holder: cst.BaseExpression, node: cst.BaseExpression, kind
         return (kind, _asks(facts, holder.left)) if node is holder.right else None
     if isinstance(holder, cst.Call):
         return _in_call(facts, holder, node, kind)
+    if isinstance(holder, (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation)):
+        return (kind, False) if kind is _PLAIN else None  # `not exists(path) or getsize(path) == 0` is one question
     if isinstance(holder, (cst.ListComp, cst.SetComp, cst.GeneratorExp)) and holder.for_in.iter is node:
         return _in_comprehension(facts, holder, kind)
     return None

@@ -27,7 +27,7 @@ from distify_codemods.rules import raising
 from distify_codemods.rules.base import Context, Rule
 from distify_codemods.rules.examples import LeftAlone
 from distify_codemods.tree import string
-from distify_codemods.values import Value
+from distify_codemods.values import NOTHING, Value
 
 CODE = "OTHER01"
 _STARTS = "it starts processes of its own"
@@ -253,7 +253,35 @@ def _holds_free(context: Context, given: cst.BaseExpression) -> bool:
     loose = [obj for obj in _parameters_in(context.facts.value(given)) if any(map(_is_of_parameters, _wholes(obj)))]
     parts = [part for model in context.facts.models for part in parts_of(model)] if loose else []
     held = {obj for part in parts for value in part.attributes.values() for obj in contained(value)}
-    return any(held.isdisjoint(_wholes(obj)) for obj in loose)
+    return any(held.isdisjoint(_wholes(obj)) for obj in loose) or _holds_tensors(
+        context, context.facts.value(given), set()
+    )
+
+
+def _holds_tensors(context: Context, given: Value, seen: set[Obj]) -> bool:
+    """Whether something in a list that an optimizer is given is a tensor, or may be, of which nothing says that a module
+    has it.
+    """
+    inside: list[Value] = []
+    for obj in given.objs - seen:
+        seen.add(obj)
+        if isinstance(obj, Sequence):
+            if any(one.open or not one.objs for one in _unseen_parts(context, obj) if one is not NOTHING):
+                return True
+            inside += obj.parts()
+        elif isinstance(obj, Mapping):
+            inside.append(obj.items["params"] if "params" in obj.items else obj.any())
+        elif isinstance(obj, Passing):
+            inside += [one for one in (obj.over, *obj.zipped) if one is not None]
+    return any(_holds_tensors(context, one, seen) for one in inside)
+
+
+def _unseen_parts(context: Context, listed: Sequence) -> Iterable[Value]:
+    """But for those that are spelled as parameters of a module: `[model.scale]`."""
+    spelled = listed.site.elements if isinstance(listed.site, (cst.List, cst.Tuple)) else ()
+    if spelled and listed.element is None and all(is_of_a_module(context.facts, one.value) for one in spelled):
+        return ()
+    return listed.parts()
 
 
 def _parameters_in(value: Value) -> Iterator[Obj]:

@@ -76,15 +76,23 @@ def _difference(everyone: list[Any], held: Sequence[Tensor], buffers: Sequence[T
         mine = everyone[0][which]
         parted = [index for index, own in enumerate(mine) if any(one[which][index] != own for one in everyone)]
         for index in parted:
-            if name := _name(tensors[index], buffer=bool(which)):
+            if what := _what(tensors, tensors[index], buffer=bool(which)):
                 ranks = [rank for rank, one in enumerate(everyone) if one[which][index] != mine[index]]
                 more = f" and {len(parted) - 1} more" if len(parted) > 1 else ""
-                what = "running statistic" if which else "parameter"
                 return (
-                    f"the ranks have come apart: after {when}, {what} `{name}`{more} of {of_ranks(ranks)} "
+                    f"the ranks have come apart: after {when}, {what}{more} of {of_ranks(ranks)} "
                     f"{'is' if len(ranks) == 1 else 'are'} not rank 0's. {_why(tensors[index])}"
                 )
     return ""
+
+
+def _what(tensors: Sequence[Tensor], tensor: Tensor, buffer: bool) -> str:
+    """What it is called; empty for what is no module's, such as an input that is optimised, unless it is trained with a
+    module's parameters."""
+    if name := _name(tensor, buffer):
+        return f"{'running statistic' if buffer else 'parameter'} `{name}`"
+    mixed = any(_name(one, buffer) for one in tensors if one is not tensor)
+    return f"a trained tensor of shape {tuple(tensor.shape)}, which is of no module," if mixed else ""
 
 
 def _why(tensor: Tensor) -> str:
@@ -97,7 +105,7 @@ def _why(tensor: Tensor) -> str:
 
 
 def _name(tensor: Tensor, buffer: bool) -> str:
-    """Its name in the largest module that has it; empty for what is no module's, such as an input that is optimised."""
+    """Its name in the largest module that has it; empty for what is no module's."""
     names = []
     for module in [one for one in gc.get_objects() if issubclass(type(one), nn.Module)]:
         named = module.named_buffers() if buffer else module.named_parameters()
