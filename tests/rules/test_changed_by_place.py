@@ -78,6 +78,17 @@ EACH = [
 NAMES = """
 def first(t):
     return t[:1]
+def swap(t):
+    t[0], t[1] = t[1].clone(), t[0].clone()
+def alias(t):
+    u = t
+    u[0] = 0
+def each(*ts):
+    for t in ts:
+        t[0] = 0
+class Mask:
+    def __call__(self, t):
+        t[0] = 0
 class Box:
     def __init__(self, t):
         self.t = t
@@ -117,6 +128,21 @@ ELSEWHERE = [
     "x.tril_()",
     "x.fill_diagonal_(0)",
     "h = x * 2\nfirst(h).zero_()\nx = h",
+    "torch.neg_(x[0])",
+    "nn.functional.relu(x[:3], inplace=True)",
+    "nn.ReLU(inplace=True)(x[:3])",
+    "a = x.numpy()\na.sort(0)",
+    "a = x.numpy()\na[0].fill(0)",
+    "a = x.numpy()\nnp.put(a, [0], 1)",
+    "a = x.numpy()\nnp.cumsum(x.numpy(), 0, out=a)",
+    "a = x.numpy()\nnp.random.default_rng(0).shuffle(a)",
+    "a = x.numpy()\na[...] = a[::-1].copy()",
+    "x.index_copy_(0, torch.tensor([0]), torch.zeros(1, 4))",
+    "x.scatter_(0, torch.zeros(1, 4, dtype=torch.long), 0.0)",
+    "swap(x)",
+    "alias(x)",
+    "each(x, y)",
+    "Mask()(x)",
 ]
 #: All samples alike, or a tensor that has memory of its own, or what no loss hangs on.
 ELSEWHERE_EACH = [
@@ -129,6 +155,10 @@ ELSEWHERE_EACH = [
     "v = x.clone()\nv[0] = 0",
     "shown = x.detach().clone()\nshown[0] = 0",
     "operator.imul(x, 2.0)",
+    "torch.neg_(x)",
+    "nn.functional.relu(x, inplace=True)",
+    "a = x.numpy()\na.sort(1)",
+    "x.scatter_(1, torch.zeros(len(x), 1, dtype=torch.long), 0.0)",
     "x.view(-1, 2, 2).tril_()",
 ]
 TURNED = [
@@ -179,3 +209,29 @@ def test_what_is_changed_under_another_name_is_of_each_sample_or_of_none_that_tr
 @pytest.mark.parametrize("turn", TURNED)
 def test_rows_of_a_turned_batch_are_of_several_samples(turn: str) -> None:
     assert conversion_of(of_a_loader(turn), options=Options()).strategy is Strategy.SHARED
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "x = x.clone()\nx[0] = 0",
+        "x = x + 0.0\nx[0].zero_()",
+        "x[0], x[1] = x[1].clone(), x[0].clone()",
+        "x[:, 0][0] = 1",
+    ],
+)
+def test_of_a_batch_that_is_cut_by_hand(turn: str) -> None:
+    """A rank takes its share where the batch is cut, and the first sample of that is another one."""
+    loop = """\
+inputs, targets = torch.randn(64, 4), torch.randn(64, 1)
+for epoch in range(3):
+    for i in range(0, 64, 8):
+        x, y = inputs[i : i + 8].clone(), targets[i : i + 8]
+        {turn}
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+    before = script(data="", loader="", loop=loop.format(turn=turn.replace("\n", "\n        ")))
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARED

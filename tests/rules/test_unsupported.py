@@ -49,7 +49,7 @@ def test_parameters_of_no_module(model: str, given: str) -> None:
     ],
 )
 def test_a_tensor_beside_the_parameters_of_a_module(made: str, given: str) -> None:
-    """Nothing would average its gradient where data is sharded; where forward passes are shared, each rank has it whole."""
+    """Nothing would average its gradient with sharded data; where forward passes are shared, each rank has it whole."""
     tau = "tau = torch.zeros((), requires_grad=True)\n"
     loop = LOOP.replace("model(x), y)", "model(x) * tau.exp(), y)")
     before = script(

@@ -9,7 +9,7 @@ import libcst as cst
 from distify_codemods import arguments, tree
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.decisions.base import Blocked, Decisions, Division, Link, LoaderDecision, Sharding
-from distify_codemods.decisions.trials import as_it_stands
+from distify_codemods.decisions.marks import as_it_stands
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import dealt_by
 from distify_codemods.libraries import drawing, python, torch_data, torch_tensors

@@ -42,8 +42,7 @@ from distify_codemods.decisions import (
 from distify_codemods.decisions.base import Decisions, Link, made_at
 from distify_codemods.decisions.between import drawn_between_passes, never_apart
 from distify_codemods.decisions.chance import decided_by_chance, drawn_for_batches
-from distify_codemods.decisions.marks import marks, with_evidence
-from distify_codemods.decisions.trials import as_it_stands
+from distify_codemods.decisions.marks import as_it_stands, marks, with_evidence
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import contained, core, root

@@ -1,4 +1,7 @@
-"""Functions of the script that change what they are given: `x[:] = 0`, `x += noise`, `x.clamp_(0)`."""
+"""Functions of the script that change what they are given: `x[:] = 0`, `x += noise`, `x.clamp_(0)`.
+
+A tensor of samples is followed under all of its names; another one under that of a parameter, by the text.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
+from distify_codemods.decisions.marks import as_it_stands
 from distify_codemods.facts import Facts
 from distify_codemods.objects import Bound, Function
 
@@ -16,6 +20,9 @@ _DEEPEST = 3
 
 def changes_what_it_takes(facts: Facts, call: cst.Call, depth: int = 0) -> bool:
     """Whether one of the functions that are called may change a tensor that is among their arguments."""
+    storages = as_it_stands(facts).run.machine.storages
+    if storages is not None and call in storages.calls:
+        return True
     return any(_changes(facts, *body, depth) for body in _bodies(facts.value(call.func).objs))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from distify_codemods.allocation import Obj
-from distify_codemods.facts import Facts
+from distify_codemods.facts import Facts, follow
+from distify_codemods.interpreter import Trial
 
 Mark = TypeVar("Mark", bound=Obj)
 
@@ -21,3 +22,8 @@ def marks(facts: Facts, kind: type[Mark]) -> list[Mark]:
 def with_evidence(facts: Facts) -> Facts:
     """The facts of the program, whose values tell what unknown things had a part in them."""
     return facts.tried(drop_data_parallel=True, evidence=True, hooks=())
+
+
+def as_it_stands(facts: Facts) -> Facts:
+    """The same, without what a conversion would gather, average or sum up."""
+    return follow(facts.program, Trial(drop_data_parallel=True, evidence=True, cutting=facts.run.trial.cutting))

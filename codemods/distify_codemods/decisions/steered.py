@@ -1,5 +1,5 @@
-"""Figures of a rank's own samples that training is steered by, and no test: a bound, a rate, a seed, how often, which of
-some. And what a text that is run may do to it.
+"""Figures of a rank's own samples that training is steered by, and no test: a bound, a rate, a seed, how often, which
+of some. And what a text that is run may do to it.
 
 What a branch decides is asked by `agreement.py`, and a rate that is set by `differing.py`.
 """

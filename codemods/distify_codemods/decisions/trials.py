@@ -12,13 +12,14 @@ from distify_codemods.decisions import figures, pools
 from distify_codemods.decisions.agreement import averages
 from distify_codemods.decisions.base import DECIDES, Averaging, Decisions, Left, Putting, Reduction, Wrap
 from distify_codemods.decisions.differing import is_of_an_evaluation, why_different
+from distify_codemods.decisions.marks import as_it_stands
 from distify_codemods.decisions.places import Place, places_of
 from distify_codemods.decisions.shown import shown
 from distify_codemods.decisions.training_sums import training_sums
 from distify_codemods.events import Kind
-from distify_codemods.facts import Facts, dealt_by, follow
+from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.inside import core
-from distify_codemods.interpreter import Hooks, Machine, Trial
+from distify_codemods.interpreter import Hooks, Machine
 from distify_codemods.objects import External, Instance, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE, Share
@@ -236,11 +237,6 @@ def try_out(
     made: Hooks = tuple(((one.loop.node, True), _Summing.by(one)) for one in sums)
     made += tuple(((one.statement, one.after), _Wrapping(one.statement, one.target, one.attribute)) for one in wraps)
     return facts.tried(drop_data_parallel=True, averaged=averaged, tracing=tracing, hooks=made)
-
-
-def as_it_stands(facts: Facts) -> Facts:
-    """The same, without what a conversion would gather, average or sum up."""
-    return follow(facts.program, Trial(drop_data_parallel=True, evidence=True, cutting=facts.run.trial.cutting))
 
 
 def share_forwards(facts: Facts) -> Facts:

@@ -191,7 +191,8 @@ def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Att
     if name == "shape":
         if receiver.scale in PER_SAMPLE:
             along = 0 if receiver.scale is not Scale.TURNED else 1
-            return Value(machine.made(Shape, node, along, along=along).alone, Scale.COUNT, forms.counting(receiver))
+            many = Scale.SUM if receiver.scale is Scale.RAGGED else Scale.COUNT
+            return Value(machine.made(Shape, node, along, along=along).alone, many, forms.counting(receiver))
         return Value(sources=forms.sources_of(receiver))
     if name == "ndim":
         return Value(sources=forms.of_its_kind(receiver))  # however many samples there are

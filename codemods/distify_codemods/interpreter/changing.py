@@ -15,7 +15,7 @@ from distify_codemods.allocation import Obj
 from distify_codemods.interpreter import pairing, state, storages, subscripts
 from distify_codemods.libraries import python
 from distify_codemods.objects import External, Mapping, Passing, Sequence
-from distify_codemods.origins import COMPUTED, PART, PIECE, SEVERAL, Counter, Paired, Placed, Row
+from distify_codemods.origins import COMPUTED, PART, PIECE, SEVERAL, Counter, Paired, Placed, Row, Share, Single
 from distify_codemods.scale import LOST, PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, SIZE, Value
 
@@ -31,10 +31,10 @@ def written(machine: Machine, target: cst.Subscript, receiver: Value, keys: list
         _put(machine, target, receiver, part, value, by_place)
 
 
-def changed(machine: Machine, place: cst.BaseExpression, part: Value, given: Value) -> None:
-    """`torch.mul(x, 2, out=x[0])`, `row += 1`; `part`: what is changed, at `place`."""
+def changed(machine: Machine, place: cst.BaseExpression, part: Value, given: Value, by_place: bool = False) -> None:
+    """`torch.mul(x, 2, out=x[0])`, `row += 1`; `part`: what is changed, at `place`; `by_place`: by that of samples."""
     if machine.evidence:
-        _put(machine, place, part, part, given, by_place=False)
+        _put(machine, place, part, part, given, by_place and part.scale in PER_SAMPLE)
 
 
 def called(machine: Machine, part: Value, value: Value, given: Value, node: cst.CSTNode) -> None:
@@ -48,11 +48,13 @@ def called(machine: Machine, part: Value, value: Value, given: Value, node: cst.
 def _put(
     machine: Machine, place: cst.BaseExpression, receiver: Value, part: Value, given: Value, by_place: bool
 ) -> None:
+    storages.touch(machine, receiver)
     told = given.sources | machine.control
     found: list[Obj | str] = [one for one in told if isinstance(one, (Placed, Paired))]
     parts = ((one, whole) for whole in storages.whole(machine, receiver) for one in (part, receiver))
     other = not found and (_is_of_another(part, given) or any(_is_of_some(machine, *both) for both in parts))
-    if by_place or other:
+    related = given.scale is Scale.COUPLED and receiver.scale in PER_SAMPLE
+    if by_place or other or (related and not any(isinstance(one, Row) for one in given.sources)):
         found.append(machine.mark(Placed, place))
     if not found:
         return
@@ -63,8 +65,12 @@ def _put(
 
 def _is_a_tensor(value: Value) -> bool:
     """A batch as it comes from its loader has parts of its own."""
-    told = value.sources & {PART, COMPUTED} and SEVERAL not in value.sources
-    return bool(told) and not any(isinstance(obj, (Sequence, Mapping)) for obj in value.objs)
+    told = value.sources & {PART, COMPUTED} or any(isinstance(one, Share) for one in value.sources)
+    return (
+        bool(told)
+        and SEVERAL not in value.sources
+        and not any(isinstance(obj, (Sequence, Mapping)) for obj in value.objs)
+    )
 
 
 def _is_of_some(machine: Machine, part: Value, whole: Value) -> bool:
@@ -74,7 +80,8 @@ def _is_of_some(machine: Machine, part: Value, whole: Value) -> bool:
     rows = [one for one in part.sources if isinstance(one, Row) and one not in whole.sources]
     if rows:
         return not all(one.by is not None and _goes_through_all(machine, one.by) for one in rows)
-    return part.scale in LOST or (PIECE in part.sources and PIECE not in whole.sources)
+    single = any(one == PIECE or isinstance(one, Single) for one in part.sources if one not in whole.sources)
+    return part.scale in LOST or single
 
 
 def _is_of_another(part: Value, given: Value) -> bool:

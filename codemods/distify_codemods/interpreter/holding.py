@@ -159,7 +159,7 @@ def _key(machine: Machine, node: cst.Subscript) -> object:
 def part_of_shape(shape: Shape, value: Value, position: object) -> Value:
     """`x.shape[0]`: the number of samples, or one that a share has in common with its batch."""
     if position == shape.along:
-        return Value(SIZE, Scale.COUNT, value.sources)
+        return Value(SIZE if value.scale is Scale.COUNT else EMPTY, value.scale, value.sources)
     return Value(sources=forms.beside_the_count(value))
 
 

@@ -14,8 +14,9 @@ from distify_codemods.interpreter import holding, iteration, lengths, pairing
 from distify_codemods.libraries import in_place, python
 from distify_codemods.objects import Arguments, Parameters, Passing, Sequence
 from distify_codemods.ordered import Ordered
+from distify_codemods.origins import PIECE, Single
 from distify_codemods.scale import FIGURES, Scale
-from distify_codemods.values import NOTHING, Value, join
+from distify_codemods.values import ENTRY, NOTHING, Value, join
 
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
@@ -61,7 +62,10 @@ def _zip(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 def _next(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     over = arguments.first
-    return join(iteration.element_of(machine, over, node), *arguments.positional[1:2])
+    item = iteration.element_of(machine, over, node)
+    if machine.evidence and PIECE in item.sources and not item.objs - ENTRY:
+        item = item.adding([machine.mark(Single, node)])
+    return join(item, *arguments.positional[1:2])
 
 
 def _listed(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:

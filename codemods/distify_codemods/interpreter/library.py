@@ -66,7 +66,7 @@ from distify_codemods.libraries.commands import CALLERS
 from distify_codemods.objects import Arguments, External, Partial, Passing, Sequence, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE, Labelled
-from distify_codemods.scale import FIGURES, PER_SAMPLE, Scale
+from distify_codemods.scale import FIGURES, LOST, PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, join, sources_of
 
 if TYPE_CHECKING:
@@ -135,7 +135,8 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
         given = join(*(one for value in arguments.all() for one in values_in(value)))
         adds = name in in_place.ADDS
         state.written(machine, place, node, given, torch_data.LOADERS, adds=adds, anywhere=adds)
-        changing.changed(machine, place, machine.values.get(place, NOTHING), given)
+        into = machine.values.get(place, NOTHING)
+        changing.changed(machine, place, into, given, in_place.is_of_arrays(name) or value.scale in LOST)
         if value.scale in FIGURES:  # `torch.sub(x, x.mean(0), out=x)`
             holding.relate(machine, place, machine.values.get(place, NOTHING), value)
     return value
@@ -196,6 +197,9 @@ def unknown_call(machine: Machine, callee: Value, arguments: Arguments, node: cs
 def call_external_object(machine: Machine, obj: External, arguments: Arguments, node: cst.CSTNode) -> Value:
     """`criterion(output, target)`, `net(x)`: an object of a library is called."""
     value = _of_an_object(machine, obj, arguments, node)
+    inplace = (obj.arguments or Arguments()).get("inplace")
+    if inplace is not None and inplace.constant() is not False and isinstance(node, cst.Call):
+        changing.changed(machine, node, arguments.first, NOTHING)
     told = [one for name, one in obj.attributes.items() if name in torch_tensors.SETTINGS]
     return scales.set_by(value, told)  # `activation.negative_slope = ...`
 

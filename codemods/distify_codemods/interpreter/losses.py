@@ -61,6 +61,8 @@ def _scale(loss: Loss, option: Option, given: list[Value]) -> Scale:
         return Scale.COUPLED
     if kinds <= {Scale.CONST, Scale.REDUCED}:
         return Scale.REDUCED if Scale.REDUCED in kinds else Scale.CONST
+    if Scale.TURNED in kinds and loss.function in torch_losses.WEIGHTED:
+        return Scale.COUPLED  # classes lie along the second dimension, and samples must not
     if kinds & {Scale.MEAN, Scale.SUM}:
         return Scale.COUPLED  # a loss of means is no mean of losses
     kind = _reduction(option)

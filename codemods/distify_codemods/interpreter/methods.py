@@ -67,7 +67,7 @@ from distify_codemods.objects import (
 )
 from distify_codemods.ordered import EMPTY
 from distify_codemods.origins import CHANCE
-from distify_codemods.scale import FIGURES, Scale
+from distify_codemods.scale import FIGURES, LOST, Scale
 from distify_codemods.values import NOTHING, Value, join, text_of
 
 if TYPE_CHECKING:
@@ -118,6 +118,12 @@ def call(machine: Machine, method: Method, arguments: Arguments, node: cst.CSTNo
         state.method(machine, name, node, join(*arguments.all()), torch_data.LOADERS)
     if name in in_place.REORDERING or name in in_place.SHUFFLING:
         holding.reordered(machine, name, node)
+        into = receiver if name in in_place.REORDERING else arguments.first
+        if isinstance(node, cst.Call) and not into.objs:
+            moved = name in in_place.SHUFFLING or value.scale in LOST
+            changing.changed(machine, node, into, NOTHING, moved)
+    if name in in_place.OF_ARRAYS and isinstance(node, cst.Call) and not receiver.objs:
+        changing.changed(machine, node, receiver, join(*arguments.all()), name == "put")
     if name.endswith("_"):
         if isinstance(node, cst.Call):
             _change(machine, name, receiver, value, arguments, node)

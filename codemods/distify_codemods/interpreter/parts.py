@@ -15,7 +15,7 @@ from distify_codemods.allocation import Obj, Ref
 from distify_codemods.inside import core
 from distify_codemods.libraries import computing
 from distify_codemods.objects import Bound, Class, External, Function, Instance, Method, Partial
-from distify_codemods.origins import COMPUTED, PART, SEVERAL, Labelled, Single
+from distify_codemods.origins import COMPUTED, PART, SEVERAL, Labelled, Share, Single
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value
 
@@ -85,5 +85,6 @@ def item(machine: Machine, of: Value, value: Value, node: cst.CSTNode) -> Value:
         return value  # a size, and no sample
     if SEVERAL in of.sources:
         return computed(value)
-    one = COMPUTED in of.sources or (machine.evidence and PART in of.sources)
+    told = COMPUTED in of.sources or PART in of.sources or any(isinstance(one, Share) for one in of.sources)
+    one = COMPUTED in of.sources or (machine.evidence and told)
     return value.adding([machine.mark(Single, node)]) if one else value

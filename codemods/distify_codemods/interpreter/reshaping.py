@@ -92,7 +92,10 @@ def scale_of(name: str, tensor: Value, arguments: Arguments) -> Scale:
 
 
 def _turned(name: str, tensor: Value, arguments: Arguments) -> Scale:
-    scale, places = tensor.scale, [value.constant() for value in holding.flat(arguments.positional)]
+    named = [arguments.keywords[one] for one in ("dims", "dim0", "dim1") if one in arguments.keywords]
+    scale, places = tensor.scale, [value.constant() for value in holding.flat([*arguments.positional, *named])]
+    if arguments.star is not None and scale in (S.SAMPLES, S.TURNED):
+        return S.UNKNOWN
     if scale not in (S.SAMPLES, S.TURNED):
         return scale
     if name == "transpose" and not places and tensor.dims < 2:
@@ -174,8 +177,8 @@ def _gathered(name: str, tensor: Value, arguments: Arguments) -> Scale:
 
 def _scattered(name: str, tensor: Value, arguments: Arguments) -> Scale:
     """`sums.index_add(0, classes, features)`: along the first dimension, several samples go to one place, or none."""
-    what, place = _of(arguments), dimension(arguments, 0)[1]
-    if place == 0 and what in PER_SAMPLE and tensor.scale is not S.TURNED:
+    what, place = _of(arguments), dimension(arguments, 0, tensor)[1]
+    if place == 0 and (what in PER_SAMPLE or tensor.scale in PER_SAMPLE) and tensor.scale is not S.TURNED:
         return S.COUPLED
     return what if tensor.scale is S.CONST else tensor.scale
 
@@ -206,6 +209,27 @@ def _moved(name: str, tensor: Value, arguments: Arguments) -> Scale:
     return S.COUPLED if moved and tensor.scale is S.SAMPLES else tensor.scale
 
 
+def _put_by_numbers(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
+    """`sums.index_put((classes,), features, accumulate=True)`"""
+    given = {one.scale for one in (tensor, *holding.flat(arguments.positional))}
+    return S.COUPLED if given & PER_SAMPLE else None
+
+
+def _in_classes(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
+    """`one_hot(labels)`: as many as the largest of the batch says, if that is not told."""
+    told = arguments.get("num_classes", 0)
+    return S.COUPLED if tensor.scale in PER_SAMPLE and (told is None or told.constant() == -1) else None
+
+
+def _padded(name: str, tensor: Value, arguments: Arguments) -> Scale | None:
+    """`pad(x, (0, 0, 0, 4))`: from the last dimension on, and of two dimensions that of the samples, too."""
+    widths = (arguments.get("pad", 0) or NOTHING).single()
+    count = len(widths.items) // 2 if isinstance(widths, Sequence) and widths.items is not None else 0
+    if tensor.scale is S.TURNED and count:
+        return S.UNKNOWN
+    return S.COUPLED if tensor.scale in PER_SAMPLE and 1 < tensor.dims <= count else None
+
+
 _SCATTERING = _WORDS("scatter scatter_add scatter_reduce index_add index_reduce index_copy")
 _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
     **dict.fromkeys(_TURNING, _turned),
@@ -221,6 +245,9 @@ _SPECIAL: dict[str, Callable[[str, Value, Arguments], Scale | None]] = {
     **dict.fromkeys((*_ALONG, *_ALONG_ALL), _along),
     **dict.fromkeys(("resize", "resize_as"), _resized),
     "gather": _gathered,
+    "one_hot": _in_classes,
+    "index_put": _put_by_numbers,
+    "pad": _padded,
     "unflatten": _unflattened,
     **dict.fromkeys(("unsqueeze", "expand_dims"), _unsqueezed),
     "clamp": lambda name, tensor, arguments: S.COUNT if tensor.scale is S.COUNT else None,  # at least one sample

@@ -14,6 +14,7 @@ import libcst as cst
 
 from distify_codemods import reads
 from distify_codemods.allocation import AT_THE_TOP, Obj, Ref
+from distify_codemods.interpreter.frames import CALLED
 from distify_codemods.libraries import computing, in_place, torch_nn, torch_tensors
 from distify_codemods.objects import External, Instance, Mapping, Method, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
@@ -38,6 +39,7 @@ class Storages:
     whole: dict[Storage, Value] = field(default_factory=dict)  # the tensor that the memory was taken for
     changed: Table[Storage, Ordered[Obj | str]] = field(default_factory=Table)  # how its samples are told apart now
     ever: dict[Storage, Ordered[Obj | str]] = field(default_factory=dict)  # and in any turn
+    calls: set[cst.CSTNode] = field(default_factory=set)  # those in which something is changed that was there before
 
 
 def of(value: Value) -> list[Storage]:
@@ -92,6 +94,18 @@ def change(machine: Machine, value: Value, marks: list[Obj | str]) -> None:
         known = ever.get(one, EMPTY)
         ever[one] = known | marks
         machine.stores += not known >= ever[one]
+
+
+def touch(machine: Machine, value: Value) -> None:
+    """A tensor is changed in place, by whichever calls this is come to."""
+    assert machine.storages is not None
+    frames = [machine.frame, *(here.frame for here in machine.here.up() if here.arm == CALLED)]
+    for one in of(value):
+        inside = set(one.module.enclosing(one.site)) if one.module is not None and one.site is not None else set()
+        for frame in frames:
+            call = frame.context[-1] if frame.context else None
+            if frame.node not in inside and isinstance(call, cst.Call):
+                machine.storages.calls.add(call)
 
 
 def whole(machine: Machine, value: Value) -> list[Value]:

@@ -114,7 +114,8 @@ def _layer_norm(machine: Machine, name: str, arguments: Arguments, node: cst.CST
     tensor, over = arguments.get("input", 0) or NOTHING, arguments.get("normalized_shape", 1) or NOTHING
     held = [one for obj in over.objs if isinstance(obj, Sequence) for one in obj.parts()]
     whole = any(one.scale is S.COUNT for one in held) or any(isinstance(obj, Shape) for obj in over.objs)
-    return _normalised(tensor, tensor.scale in PER_SAMPLE and (whole or over.scale is S.COUNT))
+    turned = tensor.scale is S.TURNED
+    return _normalised(tensor, tensor.scale in PER_SAMPLE and (whole or turned or over.scale is S.COUNT))
 
 
 def _normalised(tensor: Value, coupled: bool) -> Value:

@@ -63,7 +63,8 @@ _COUPLING = frozenset(
         pca_lowrank qr geqrf lu lu_factor lu_factor_ex lstsq pinv msort addbmm block_diag cartesian_prod combinations
         meshgrid polyval lexsort vdot hash_tensor sum_to_size as_strided adjoint compress diag diagflat diag_embed dist
         index to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc unsafe_chunk unsafe_split
-        unsafe_split_with_sizes triangular_solve fill_diagonal __getitem __setitem"""
+        unsafe_split_with_sizes triangular_solve fill_diagonal put
+        masked_scatter diagonal_scatter select_scatter slice_scatter renorm __getitem __setitem"""
     )
 )
 #: Products of the rows of one with the rows of the other, and those that are added to something.
@@ -179,6 +180,8 @@ def _numbers(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CS
     if is_a_shape(tensor):
         return Value(scale=S.COUNT, sources=forms.counting(tensor))
     counted = {S.RAGGED: S.SUM, S.SAMPLES: S.COUNT, S.TURNED: S.COUNT}
+    if tensor.scale is S.COUPLED:  # `x.unique()`: how many there are, the whole batch says
+        return Value(scale=S.UNKNOWN, sources=tensor.sources)
     if tensor.scale not in counted:
         return Value(sources=forms.sources_of(tensor))
     return Value(scale=counted[tensor.scale], sources=forms.counting(tensor))

@@ -82,9 +82,17 @@ def written_by(name: str, call: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         yield from (one.value for one in call.args if one.keyword is not None and one.keyword.value == "out")
         if call.args and is_of_arrays(name):
             yield call.args[0].value
+        if call.args and ((name.endswith("_") and name.startswith("torch.")) or _is_told(call)):
+            yield call.args[0].value
         place = _INTO_THE_NEXT.get(name.removeprefix("numpy."), 0) if name.startswith("numpy.") else 0
         if 0 < place < len(call.args) and call.args[place].keyword is None and not call.args[place].star:
             yield call.args[place].value
+
+
+def _is_told(call: cst.Call) -> bool:
+    """`relu(x, inplace=True)`"""
+    told = (one.value for one in call.args if one.keyword is not None and one.keyword.value == "inplace")
+    return any(not (isinstance(one, cst.Name) and one.value == "False") for one in told)
 
 
 #: Methods of tensors and arrays whose result lies in the same memory, or may.

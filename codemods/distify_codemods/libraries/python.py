@@ -63,8 +63,9 @@ AS_METHODS = {
 NEW_CONTAINERS = frozenset({"builtins.list", "builtins.set", *DICTIONARIES, QUEUE, COUNTER})
 #: What reads lists and dictionaries, of which it is not seen what is in them.
 READ_CONTAINERS = frozenset(
-    """json.load json.loads ujson.load ujson.loads simplejson.load simplejson.loads orjson.loads yaml.load yaml.safe_load
-    yaml.full_load yaml.unsafe_load toml.load toml.loads pickle.load pickle.loads dill.load cloudpickle.load joblib.load
+    """json.load json.loads ujson.load ujson.loads simplejson.load simplejson.loads orjson.loads yaml.load
+    yaml.safe_load yaml.full_load yaml.unsafe_load toml.load toml.loads pickle.load pickle.loads dill.load
+    cloudpickle.load joblib.load
     torch.load numpy.load""".split()
 )
 NAMED_TUPLE = "collections.namedtuple"

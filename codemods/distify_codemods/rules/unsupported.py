@@ -259,9 +259,7 @@ def _holds_free(context: Context, given: cst.BaseExpression) -> bool:
 
 
 def _holds_tensors(context: Context, given: Value, seen: set[Obj]) -> bool:
-    """Whether something in a list that an optimizer is given is a tensor, or may be, of which nothing says that a module
-    has it.
-    """
+    """Whether something in a list that an optimizer is given is, or may be, a tensor that no module is seen to have."""
     inside: list[Value] = []
     for obj in given.objs - seen:
         seen.add(obj)
