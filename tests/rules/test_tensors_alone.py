@@ -20,7 +20,14 @@ for epoch in range(3):
 
 @pytest.mark.parametrize(
     "given",
-    ["[w, b]", "(w, b)", "params=[w, b]", "[nn.Parameter(w), nn.Parameter(b)]", "tuple([w, b])"],
+    [
+        "[w, b]",
+        "(w, b)",
+        "params=[w, b]",
+        "[nn.Parameter(w), nn.Parameter(b)]",
+        "tuple([w, b])",
+        "[{'params': [w]}, {'params': b, 'lr': 0.2}]",
+    ],
 )
 def test_what_an_optimizer_is_given_as_tensors(given: str) -> None:
     text = converted(script(model=TENSORS, optimizer=f"optimizer = torch.optim.SGD({given}, lr=0.1)\n", loop=LOOP))
@@ -36,7 +43,7 @@ def test_what_an_optimizer_is_given_as_tensors(given: str) -> None:
         ("import strange\nw, b = strange.made()\n", "[w, b]"),
         (TENSORS + "import strange\n", "strange.of(w, b)"),
         (TENSORS + "import strange\nnet = strange.Net()\n", "[w, *net.weights]"),
-        (TENSORS, "[{'params': [w, b]}]"),
+        (TENSORS + "import strange\n", "[{'params': strange.of(w)}, {'params': [b]}]"),
     ],
 )
 def test_what_may_be_something_else_is_left_to_a_person(model: str, given: str) -> None:

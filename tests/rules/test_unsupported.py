@@ -28,7 +28,7 @@ BY_HAND = LOOP.replace("optimizer.zero_grad()", "model.zero_grad()").replace(
     ("model", "given"),
     [
         ("import strange\nw = strange.weight()\n", "[w]"),
-        ("w = torch.zeros(4, 1, requires_grad=True)\n", "[{'params': [w], 'lr': 0.1}]"),
+        ("import strange\nw = strange.weight()\n", "[{'params': [w], 'lr': 0.1}]"),
     ],
 )
 def test_parameters_of_no_module(model: str, given: str) -> None:

@@ -33,7 +33,8 @@ if case in ("unwrapped", "warned"):
 else:  # torch sends rank 0's buffers before each pass
     how = {"forward_sync_buffers": False} if case == "statistics" else {}
     model = DistributedDataParallel(rt.convert_sync_batchnorm(net), **how)
-optimizer = torch.optim.SGD(model.parameters(), 0.01)
+scale = torch.zeros((), requires_grad=True)
+optimizer = torch.optim.SGD([*model.parameters(), *([scale] if case == "beside a module" else [])], 0.01)
 data = TensorDataset(torch.randn(512, 8), torch.randn(512, 1))
 
 if case == "torch's sampler":
@@ -89,7 +90,7 @@ for epoch in range(2):
             x = x[:, :3]
         optimizer.zero_grad()
         try:
-            nn.functional.mse_loss(model(x), y).backward()
+            nn.functional.mse_loss(model(x) * scale.exp(), y).backward()
         except RuntimeError:
             continue
         if case == "left out" and rt.rank() == 1 and step == 16:
@@ -130,6 +131,10 @@ def trained(case: str, *arguments: str) -> Ended:
     ("case", "said"),
     [
         ("unwrapped", "after step 1 of SGD, parameter `1.weight` and \\d more of rank 1 is not rank 0's. Something"),
+        (
+            "beside a module",
+            r"after step 1 of SGD, a trained tensor of shape \(\), which is of no module, of rank 1 is not rank 0's",
+        ),
         ("cast", "before step 3, `1.weight` of a wrapped model was moved, cast or made anew " + at("model.double")),
         ("made anew", "before step 3, `4.weight` of a wrapped model was moved, cast or made anew " + at("module[4]")),
         ("epoch", r"TrainingSampler deals out pass 2 in the order of the pass before: sampler.set_epoch\(epoch\)"),

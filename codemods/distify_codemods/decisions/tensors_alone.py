@@ -12,7 +12,7 @@ from distify_codemods.decisions.base import Broadcast
 from distify_codemods.decisions.doubts import may_train
 from distify_codemods.facts import Facts, Optimizer, dealt_by
 from distify_codemods.libraries import torch_nn, torch_optim
-from distify_codemods.objects import External, Sequence
+from distify_codemods.objects import External, Mapping, Sequence
 from distify_codemods.origins import Zero
 from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value
@@ -55,7 +55,15 @@ def _trains_tensors(facts: Facts, optimizer: Optimizer) -> bool:
 def _are_tensors(given: Value) -> bool:
     lists = [obj for obj in given.objs if isinstance(obj, Sequence)]
     parts = [part for one in lists for part in one.parts()]
-    return bool(parts) and len(lists) == len(given.objs) and not given.open and all(map(_is_a_tensor, parts))
+    return bool(parts) and len(lists) == len(given.objs) and not given.open and all(map(_is_a_tensor_or_a_group, parts))
+
+
+def _is_a_tensor_or_a_group(part: Value) -> bool:
+    """Also `{"params": [weight], "lr": 0.1}`"""
+    groups = [obj.items.get("params", NOTHING) for obj in part.objs if isinstance(obj, Mapping)]
+    if not groups or len(groups) < len(part.objs):
+        return _is_a_tensor(part)
+    return not part.open and all(_are_tensors(one) or _is_a_tensor(one) for one in groups)
 
 
 def _is_a_tensor(part: Value) -> bool:

@@ -22,7 +22,7 @@ from distify_codemods.values import NOTHING, Value
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
-_OPERATIONS = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
+OPERATIONS = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
 
 
 def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
@@ -31,7 +31,7 @@ def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
         return value
     if isinstance(node, cst.Attribute):
         return computed(value) if SEVERAL in value.sources else value
-    if isinstance(node, _OPERATIONS):
+    if isinstance(node, OPERATIONS):
         return computed(value)
     return _called(machine, value, node) if isinstance(node, cst.Call) else value
 

@@ -15,6 +15,7 @@ import libcst as cst
 from distify_codemods import reads
 from distify_codemods.allocation import AT_THE_TOP, Obj, Ref
 from distify_codemods.interpreter.frames import CALLED
+from distify_codemods.interpreter.parts import OPERATIONS
 from distify_codemods.libraries import computing, in_place, torch_nn, torch_tensors
 from distify_codemods.objects import External, Instance, Mapping, Method, Passing, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
@@ -27,7 +28,6 @@ from distify_codemods.values import NOTHING, Value
 if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
-_OPERATIONS = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
 _OF_SAMPLES = PER_SAMPLE | {Scale.COUPLED}
 #: What lies in the memory of a batch has something of each of its samples, or of some.
 _SHOWING = _OF_SAMPLES | {Scale.UNKNOWN}
@@ -65,7 +65,7 @@ def followed(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
             value = value.adding(machine.storages.changed.get(one, EMPTY))
     if storages and (value.scale not in _SHOWING or _is_computed(machine, node)):
         value, storages = value.with_sources(value.sources - {*storages, PIECE}), []
-    if storages or value.scale not in _OF_SAMPLES or not isinstance(node, (*_OPERATIONS, cst.Call, cst.Subscript)):
+    if storages or value.scale not in _OF_SAMPLES or not isinstance(node, (*OPERATIONS, cst.Call, cst.Subscript)):
         return value
     return value.adding([new(machine, node, value)])
 
@@ -105,6 +105,7 @@ def touch(machine: Machine, value: Value) -> None:
         for frame in frames:
             call = frame.context[-1] if frame.context else None
             if frame.node not in inside and isinstance(call, cst.Call):
+                machine.traces.add(AT_THE_TOP)  # from elsewhere it is followed once more
                 machine.storages.calls.add(call)
 
 
@@ -119,7 +120,7 @@ def _is_computed(machine: Machine, node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Call):
         callees = machine.values.get(node.func, NOTHING).objs
         return bool(callees) and all(_computes(obj, node) for obj in callees)
-    return isinstance(node, _OPERATIONS)
+    return isinstance(node, OPERATIONS)
 
 
 def _computes(obj: Obj, call: cst.Call) -> bool:
