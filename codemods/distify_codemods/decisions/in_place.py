@@ -20,8 +20,10 @@ _DEEPEST = 3
 
 def changes_what_it_takes(facts: Facts, call: cst.Call, depth: int = 0) -> bool:
     """Whether one of the functions that are called may change a tensor that is among their arguments."""
-    storages = as_it_stands(facts).run.machine.storages
-    if storages is not None and call in storages.calls:
+    seen = as_it_stands(facts)
+    storages = seen.run.machine.storages
+    given = [source for one in call.args for source in seen.value(one.value).sources]
+    if storages is not None and (call in storages.calls or not storages.in_calls.isdisjoint(given)):
         return True
     return any(_changes(facts, *body, depth) for body in _bodies(facts.value(call.func).objs))
 

@@ -40,6 +40,7 @@ class Storages:
     changed: Table[Storage, Ordered[Obj | str]] = field(default_factory=Table)  # how its samples are told apart now
     ever: dict[Storage, Ordered[Obj | str]] = field(default_factory=dict)  # and in any turn
     calls: set[cst.CSTNode] = field(default_factory=set)  # those in which something is changed that was there before
+    in_calls: set[Storage] = field(default_factory=set)  # what is changed so
 
 
 def of(value: Value) -> list[Storage]:
@@ -107,6 +108,7 @@ def touch(machine: Machine, value: Value) -> None:
             if frame.node not in inside and isinstance(call, cst.Call):
                 machine.traces.add(AT_THE_TOP)  # from elsewhere it is followed once more
                 machine.storages.calls.add(call)
+                machine.storages.in_calls.add(one)
 
 
 def whole(machine: Machine, value: Value) -> list[Value]:
