@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+import libcst as cst
+
 from distify_codemods.allocation import Obj
 from distify_codemods.backends import Backend
 from distify_codemods.decisions.base import Blocked, Unwrapped, Wrap, made_at, merged
@@ -17,7 +19,7 @@ from distify_codemods.decisions.ddp_limits import beyond, leaves_unused
 from distify_codemods.decisions.held_by_modules import held_by_modules
 from distify_codemods.decisions.past_the_wrap import past_the_wrap, training_forwards
 from distify_codemods.decisions.touching import touching_of
-from distify_codemods.decisions.trials import try_out, with_sums
+from distify_codemods.decisions.trials import NO_MODULES, try_out, with_sums
 from distify_codemods.decisions.wrapping import candidates, with_batchnorm
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
@@ -73,8 +75,11 @@ def _tried_out(facts: Facts, models: list[Obj]) -> tuple[list[Wrap], dict[Obj, U
         reasons |= {model: _no_place(facts, model, model in moved) for model in open_ones if model not in trial}
         seen = try_out(facts, merged(trial.values()))
         moved |= {model for model in trial if _moved_later(seen, model)}
-        twice = _wrapped_twice(seen)
-        right = (model for model in trial if _all_wrapped(seen, model) and not _moved_later(seen, model))
+        twice, others = _wrapped_twice(seen), _of_no_module(seen)
+        right = (
+            model for model in trial
+            if _all_wrapped(seen, model) and not _moved_later(seen, model) and trial[model].statement not in others
+        )  # fmt: skip
         chosen = {model: trial[model] for model in right if not any(same(model, one) for one in twice)}
         open_ones = {model: more for model, more in open_ones.items() if model in trial and model not in chosen}
         if not open_ones:
@@ -156,6 +161,12 @@ def _wrapped_twice(facts: Facts) -> list[Obj]:
     """The models that come wrapped to a line that wraps, which is there for another: each for itself, not once more."""
     made = facts.run.machine.objects.values()
     return [core(one) for one in made if isinstance(one, Wrapped) and isinstance(one.inner, Wrapped)]
+
+
+def _of_no_module(facts: Facts) -> set[cst.CSTNode | None]:
+    """Where a function may come to a line that wraps: `fit(net, lambda x, y: ...)`, and then `fit(whole, whole)`."""
+    made = facts.run.machine.objects.values()
+    return {one.site for one in made if isinstance(one, Wrapped) and isinstance(one.inner, NO_MODULES)}
 
 
 def _moved_later(facts: Facts, model: Obj) -> bool:

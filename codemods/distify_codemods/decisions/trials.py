@@ -20,7 +20,7 @@ from distify_codemods.events import Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.inside import core
 from distify_codemods.interpreter import Hooks, Machine
-from distify_codemods.objects import External, Instance, Wrapped
+from distify_codemods.objects import Bound, External, Function, Instance, Partial, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import CHANCE, Share
 from distify_codemods.records import dataclass
@@ -244,6 +244,10 @@ def share_forwards(facts: Facts) -> Facts:
     return facts.tried(drop_data_parallel=True, shared=True)
 
 
+#: What is called as a module is, and cannot be wrapped as one.
+NO_MODULES = (Function, Bound, Partial)
+
+
 @dataclass(frozen=True)
 class _Wrapping:
     """A hook: what a target holds is wrapped."""
@@ -266,7 +270,8 @@ class _Wrapping:
 
     def _wrapped(self, machine: Machine, value: Value) -> Value:
         objs = Ordered(
-            self._one(machine, obj) if isinstance(obj, (Instance, External, Wrapped)) else obj for obj in value.objs
+            self._one(machine, obj) if isinstance(obj, (Instance, External, Wrapped, *NO_MODULES)) else obj
+            for obj in value.objs
         )
         return Value(objs, value.scale, value.sources)
 
