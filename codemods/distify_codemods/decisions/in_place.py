@@ -20,9 +20,8 @@ _DEEPEST = 3
 
 def changes_what_it_takes(facts: Facts, call: cst.Call, depth: int = 0) -> bool:
     """Whether one of the functions that are called may change a tensor that is among their arguments."""
-    seen = (
-        facts if facts.run.trial.shared else as_it_stands(facts)
-    )  # every rank holds whole batches where they are shared
+    # Where forward passes are shared, every rank has whole batches; and a program too large to follow has no other run.
+    seen = facts if facts.run.trial.shared else as_it_stands(facts)
     storages = seen.run.machine.storages
     given = [source for one in call.args for source in seen.value(one.value).sources]
     if storages is not None and (call in storages.calls or not storages.in_calls.isdisjoint(given)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -10,18 +10,21 @@ from distify_codemods import tree
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import sampling
 from distify_codemods.interpreter.sampling import FOR_A_SAMPLE
-from distify_codemods.objects import Function, Instance
+from distify_codemods.objects import External, Function, Instance
 
 
 def makers(facts: Facts) -> Iterator[Instance]:
     """The data sets of training, and objects of the script's that these hold, such as transforms."""
-    loaders = (one.obj for one in facts.loaders if one.obj in facts.training_loaders)
-    yield from dict.fromkeys(obj for loader in loaders for obj in sampling.makers(loader))
+    return _makers(one.obj for one in facts.loaders if one.obj in facts.training_loaders)
 
 
 def of_all_loaders(facts: Facts) -> Iterator[Instance]:
     """The same, of evaluation as well."""
-    yield from dict.fromkeys(obj for one in facts.loaders for obj in sampling.makers(one.obj))
+    return _makers(one.obj for one in facts.loaders)
+
+
+def _makers(loaders: Iterable[External]) -> Iterator[Instance]:
+    yield from dict.fromkeys(obj for loader in loaders for obj in sampling.makers(loader))
 
 
 def functions_of(obj: Instance) -> Iterator[Function]:
