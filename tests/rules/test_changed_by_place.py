@@ -132,6 +132,8 @@ ELSEWHERE = [
     "operator.setitem(x, 0, 0.0)",
     "operator.imul(first(x), 2.0)",
     "x.tril_()",
+    "x.t_()",
+    'setattr(x, "data", x.flip(0))',
     "x.fill_diagonal_(0)",
     "h = x * 2\nfirst(h).zero_()\nx = h",
     "torch.neg_(x[0])",
@@ -175,6 +177,10 @@ TURNED = [
     "x = x.swapaxes(0, 1).reshape(-1, 4)",
     "x = torch.einsum('ij->ji', x).reshape(-1, 4)",
     "x = torch.as_strided(x, (8, 4), (1, 8))",
+    "x = x.t()[:, ::2].sum() + x",
+    "x = x.transpose(0, 1)[:, ::-1].t()",
+    "x = x.transpose(-2, -1).reshape(-1, 4)",
+    "x = x * nn.functional.one_hot(y.long()).size(-1)",
 ]
 TURNED_BACK = [
     "x = x.t().contiguous().t()",

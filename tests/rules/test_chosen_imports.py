@@ -120,3 +120,24 @@ def test_an_import_by_a_function_gives_the_topmost_package() -> None:
     imports = f"{IMPORTS}nets = __import__('nets.small')\n"
     new = together(script(imports=imports, loop="nets.train(model, optimizer, loader)\n"), files)
     assert set(new) == {"train_dist.py", "nets/__init___dist.py"}
+
+
+LAZY = """\
+_WHERE = {"train": "training"}
+
+
+def __getattr__(name):
+    if name in _WHERE:
+        return getattr(importlib.import_module(f"nets.{_WHERE[name]}"), name)
+    raise AttributeError(name)
+"""
+
+
+@pytest.mark.parametrize(("imports", "call"), [("from nets import train\n", "train"), ("import nets\n", "nets.train")])
+def test_what_a_package_gives_when_it_is_asked_for_it_is_followed(imports: str, call: str) -> None:
+    files = {
+        "nets/__init__.py": f"import importlib\n\n\n{LAZY}",
+        "nets/training.py": f"from torch import nn\n\n\n{TRAIN}",
+    }
+    new = together(script(imports=IMPORTS + imports, loop=f"{call}(model, optimizer, loader)\n"), files)
+    assert "nets/training_dist.py" in new

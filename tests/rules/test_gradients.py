@@ -657,3 +657,31 @@ def test_a_parameter_that_is_parametrized_between_passes(indent: str, is_wrapped
     line = f'{indent}torch.nn.utils.parametrize.register_parametrization(model, "weight", Gain())\n'
     new = converted(script(setup=GAIN, model="model = nn.Linear(4, 1)\n", loop=LOOP + line))
     assert ("DistributedDataParallel(" in new) is is_wrapped
+
+
+def test_weights_are_sent_by_what_each_call_of_a_function_has() -> None:
+    """`m.student` is there in one of its calls alone."""
+    before = script(
+        model="""\
+class Both(nn.Module):
+    def __init__(self, student):
+        super().__init__()
+        self.student = student
+
+    def forward(self, x):
+        return self.student(x)
+def fit(m):
+    optimizer = torch.optim.SGD(m.parameters(), lr=0.1)
+    for x, y in loader:
+        loss = nn.functional.mse_loss(m(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+first = nn.Sequential(nn.Linear(4, 1)); fit(first)
+student = nn.Linear(4, 1); second = Both(student); fit(second)
+""",
+        optimizer="",
+        loop="",
+    )
+    after = converted(before)
+    assert "m.student" not in after

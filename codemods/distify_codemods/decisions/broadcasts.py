@@ -25,9 +25,10 @@ from distify_codemods.decisions.wrapping import (
 )
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
+from distify_codemods.inside import core
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.ordered import EMPTY, Ordered
-from distify_codemods.values import Value
+from distify_codemods.values import NOTHING, Value
 
 
 def decide_broadcasts(facts: Facts, unwrapped: Iterable[Unwrapped]) -> tuple[tuple[Broadcast, ...], list[Blocked]]:
@@ -99,7 +100,7 @@ def places_in_frames(
         }
         for (_, _, text, name), what in sorted(texts.items(), key=itemgetter(0)):
             place = after_last(facts, model, frame, text, anchor, touching, sync)
-            if place is None or not _is_bound(place, name):
+            if place is None or not _is_bound(place, name) or not _is_there_in_all(facts, frame, name, text):
                 continue
             if reaches_all(facts, held, frame, place.statement, name, what):
                 found = frame, Broadcast(text, place.module, place.statement, place.after, (model,), sync)
@@ -122,6 +123,14 @@ def _is_bound(place: Wrap, name: str) -> bool:
     if place.after and name in bound_by(place.statement):
         return True
     return is_bound_before(place.module, place.statement, name)
+
+
+def _is_there_in_all(facts: Facts, frame: Frame, name: str, text: str) -> bool:
+    """Whether `model.student` is something in each activation of the function, and not in this one alone."""
+    attribute = text.removeprefix(f"{name}.").partition(".")[0] if text.startswith(f"{name}.") else ""
+    others = {one.here.frame for one in facts.run.events if one.here.frame.node is frame.node} - {frame}
+    held = (core(obj) for other in others for obj in {**other.bound, **other.env}.get(name, NOTHING).objs)
+    return not attribute.isidentifier() or all(attribute in getattr(obj, "attributes", {}) for obj in held)
 
 
 def _anew(facts: Facts, models: list[Obj]) -> Iterator[Broadcast]:

@@ -56,7 +56,7 @@ def attribute_of(machine: Machine, obj: Obj, name: str, receiver: Value, node: c
     if isinstance(obj, Ref):
         return imports.reference(machine, f"{obj.name}.{name}")
     if isinstance(obj, Local) and obj.target is not None:
-        return _module_attribute(machine, obj, name)
+        return _module_attribute(machine, obj, name, node)
     if isinstance(obj, Wrapped):
         if name == "module" and obj.inner is not None and "module" not in obj.inner.attributes:
             return Value(obj.inner.alone)
@@ -110,10 +110,10 @@ def holders(machine: Machine, receiver: Value, name: str) -> list[Obj]:
 
 def _has(machine: Machine, obj: Local, name: str) -> bool:
     env = machine.module_frame(obj.target).env if obj.target is not None else {}
-    return name in obj.attributes or name in env or name.startswith("__")
+    return name in obj.attributes or name in env or name.startswith("__") or "__getattr__" in env
 
 
-def _module_attribute(machine: Machine, obj: Local, name: str) -> Value:
+def _module_attribute(machine: Machine, obj: Local, name: str, node: cst.CSTNode) -> Value:
     if name in obj.attributes:
         return obj.attributes[name]
     assert obj.target is not None
@@ -124,6 +124,8 @@ def _module_attribute(machine: Machine, obj: Local, name: str) -> Value:
         return Value(table.alone)
     if name in env:
         return env[name]
+    if (given := imports.made_when_asked(machine, env, name, node)) is not None:
+        return given
     # An empty package of the same name as a library's: the script is not started as a part of that package.
     return imports.reference(machine, f"{obj.target.name}.{name}")
 
@@ -193,7 +195,7 @@ def tensor_attribute(machine: Machine, receiver: Value, name: str, node: cst.Att
             along = 0 if receiver.scale is not Scale.TURNED else 1
             many = Scale.SUM if receiver.scale is Scale.RAGGED else Scale.COUNT
             return Value(machine.made(Shape, node, along, along=along).alone, many, forms.counting(receiver))
-        return Value(sources=forms.sources_of(receiver))
+        return forms.of_related(receiver)
     if name == "ndim":
         return Value(sources=forms.of_its_kind(receiver))  # however many samples there are
     if name == "num_graphs" and receiver.scale is Scale.SAMPLES:  # of a batch of torch_geometric

@@ -41,7 +41,10 @@ def called(machine: Machine, part: Value, value: Value, given: Value, node: cst.
     """`x[0].zero_()`, `x.tril_()`, `torch.Tensor.zero_(x[0])`; `part`: what is changed, `value`: what it becomes."""
     if machine.evidence and isinstance(node, cst.Call):
         place = node.func.value if isinstance(node.func, cst.Attribute) else node
-        by_place = part.scale in PER_SAMPLE and value.scale in LOST and given.scale is Scale.CONST
+        lost = (value.scale in LOST and given.scale is Scale.CONST) or (
+            value.scale in PER_SAMPLE and value.scale is not part.scale  # `x.t_()`: they lie along another dimension
+        )
+        by_place = part.scale in PER_SAMPLE and lost
         _put(machine, place, part, part, given, by_place)
 
 

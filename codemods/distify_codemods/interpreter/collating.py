@@ -98,8 +98,9 @@ class Body:
             raise Unseen
 
     def _of_one(self, made: Form, before: Form = EACH) -> Form:
-        """`one += [0] * (longest - len(one))`, `one.extend(...)`: a sample that a list holds may be another one now."""
-        if before.kind is Kind.EACH and not before.padded and depends_on_others(made):
+        """`one += [0] * (longest - len(one))`, `one *= place`: a sample that a list holds may be another one now."""
+        by_others = made.kind is Kind.UNKNOWN or (not before.padded and depends_on_others(made))
+        if before.kind is Kind.EACH and by_others:
             raise Unseen
         return made
 

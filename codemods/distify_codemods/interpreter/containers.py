@@ -17,6 +17,7 @@ from distify_codemods.interpreter import (
     iteration,
     iterators,
     lengths,
+    rearranged,
     records,
     scales,
     tensor_functions,
@@ -205,6 +206,7 @@ def method(
 
 def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
     own = Value(obj.alone)
+    rearranged.called(machine, obj, name, node)
     if obj.names and name in (python.TUPLE_AS_DICTIONARY, python.TUPLE_REPLACED):
         if name == python.TUPLE_REPLACED:
             return records.replaced(machine, obj, arguments, node)
@@ -237,7 +239,7 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
     if name == "sort":
         iterators.sorted_by(machine, arguments, holding.any_item(own), node)
     if name in ("index", "count"):
-        return ways.of_each(NOTHING, join(*arguments.positional))
+        return rearranged.asked(machine, own, ways.of_each(NOTHING, join(*arguments.positional)), node)
     return own if name == "copy" else NOTHING
 
 

@@ -37,6 +37,7 @@ from distify_codemods.origins import (
     Share,
     Single,
 )
+from distify_codemods.scale import Scale
 from distify_codemods.values import NOTHING, Value
 
 if TYPE_CHECKING:
@@ -67,6 +68,12 @@ def sources_of(value: Value) -> Ordered[Obj | str]:
 def counting(value: Value) -> Ordered[Obj | str]:
     """What the number of its samples depends on: a share has fewer of them than its batch."""
     return sources_of(value) | [one for one in value.sources if isinstance(one, Share)]
+
+
+def of_related(value: Value) -> Value:
+    """The size of what has no entry for each sample; where it relates samples, they may say it: `one_hot(labels)`."""
+    by_samples = value.scale is Scale.COUPLED
+    return Value(scale=Scale.UNKNOWN if by_samples else Scale.CONST, sources=sources_of(value))
 
 
 def emptied(value: Value) -> Ordered[Obj | str]:

@@ -12,7 +12,7 @@ from distify_codemods import tree
 from distify_codemods.allocation import Ref
 from distify_codemods.interpreter import spelled_twice
 from distify_codemods.libraries import spelling
-from distify_codemods.objects import Local, Sequence
+from distify_codemods.objects import Arguments, Local, Sequence
 from distify_codemods.values import NOTHING, Value, join
 
 if TYPE_CHECKING:
@@ -117,14 +117,24 @@ def _import_from(machine: Machine, node: cst.ImportFrom, alias: cst.ImportAlias,
     bound = alias.asname.name.value if alias.asname and isinstance(alias.asname.name, cst.Name) else name
     if module is not None:
         env = machine.module_frame(module).env
-        if name in env:
-            machine.bind(bound, env[name])
+        found = env[name] if name in env else made_when_asked(machine, env, name, alias)
+        if found is not None:
+            machine.bind(bound, found)
             return
     inner = machine.program.local_module(importer, f"{source}.{name}" if source else name, level)
     if inner is not None and (module is not None or level or inner is not machine.program.entry):
         machine.bind(bound, local(machine, inner))
     else:
         machine.bind(bound, reference(machine, f"{source}.{name}"))
+
+
+def made_when_asked(machine: Machine, env: dict[str, Value], name: str, node: cst.CSTNode) -> Value | None:
+    """What a module's own `__getattr__` gives for a name that it does not have (PEP 562)."""
+    asked = env.get("__getattr__")
+    if asked is None or (name.startswith("__") and name.endswith("__")):
+        return None
+    given = machine.call(asked, Arguments([machine.literal(None, name)]), node)
+    return given if given.objs else None
 
 
 def _run_packages(machine: Machine, source: str, level: int) -> None:

@@ -114,6 +114,10 @@ def _map(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     items, dealt = iteration.while_drawing(
         machine, lambda: [iteration.element_of(machine, one, node, iteration.ALL) for one in iterators]
     )
+    items = [
+        pairing.numbered(machine, one, item, node) if pairing.counts_samples(one) else item
+        for one, item in zip(iterators, items, strict=True)
+    ]
     if functions.objs:
         item = machine.call(functions, Arguments(items), node)
         of_samples = any(map(pairing.gives_samples, iterators)) and item.scale in (Scale.MEAN, Scale.SUM)

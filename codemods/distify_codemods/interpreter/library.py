@@ -28,6 +28,7 @@ from distify_codemods.interpreter import (
     patterns,
     ranks,
     reading,
+    rearranged,
     records,
     recurrent,
     reflection,
@@ -123,6 +124,7 @@ def call_reference(machine: Machine, name: str, arguments: Arguments, node: cst.
             value = Value(value.objs, Scale.COUPLED, arguments.sources)
     own = _sources(name) | ranks.of_call(name, arguments) | files.seen_by_itself(machine, name, arguments, node)
     value = value.adding(own)
+    value = rearranged.made_of(machine, name, arguments, value, node)
     value = evidence.played(machine, name, None, value, node)
     value = forms.called(name, arguments, value)
     if machine.tells_draws and CHANCE in value.sources:

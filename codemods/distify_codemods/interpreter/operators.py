@@ -11,7 +11,7 @@ import libcst as cst
 from distify_codemods import tree
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
-from distify_codemods.interpreter import anything, files, forms, holding, rows, scales, special, ways
+from distify_codemods.interpreter import anything, files, forms, holding, rearranged, rows, scales, special, ways
 from distify_codemods.libraries import spelling, torch_nn, torch_optim
 from distify_codemods.objects import Bound, Class, External, Function, Instance, Mapping, Sequence, Setting, Wrapped
 from distify_codemods.ordered import EMPTY, Ordered
@@ -53,7 +53,7 @@ def binary(machine: Machine, node: cst.BinaryOperation) -> Value:
         both = machine.made(Sequence, node, begins, items=begins.items if begins is not None else None)
         both.grow(*(holding.any_item(Value(obj.alone)) for obj in lists if obj is not begins))
         repeated = [one for one in (left, right) if not any(obj in lists for obj in one.objs)]
-        value = value.of(both.alone)
+        value = rearranged.beside(machine, left, right, value.of(both.alone), node)
         return forms.of(value, *repeated) if isinstance(node.operator, cst.Multiply) else value
     settings = Ordered(obj for obj in (*left.objs, *right.objs) if _may_be_a_size(obj))
     texts = worded((left, *_filled_in(right))) if is_text else gpu_texts((left, right))

@@ -17,6 +17,7 @@ from distify_codemods.interpreter import (
     anything,
     attributes,
     by_name,
+    changing,
     classes,
     collated,
     containers,
@@ -123,6 +124,8 @@ def _setattr(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value
         known = name.constant()
         key = known if isinstance(known, str) else classes.ANY
         storing.set_attribute(machine, holder, key, machine.tainted(value), node)
+        if not holder.objs and isinstance(node, cst.Call) and not node.args[0].star:  # `setattr(x, "data", other)`
+            changing.changed(machine, node.args[0].value, holder, value)
     return NOTHING
 
 

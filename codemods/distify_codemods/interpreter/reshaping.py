@@ -100,6 +100,9 @@ def _turned(name: str, tensor: Value, arguments: Arguments) -> Scale:
         return scale
     if name == "transpose" and not places and tensor.dims < 2:
         return S.UNKNOWN  # of one dimension it leaves it as it is
+    behind = [one for one in places if isinstance(one, int) and one < 0 and -one > tensor.dims - _BEHIND[scale] - 1]
+    if behind:
+        return S.UNKNOWN  # of so few dimensions it may be that of the samples
     moves = 0 in places or not places if name != "permute" else bool(places) and places[0] != 0
     other = S.TURNED if scale is S.SAMPLES else S.SAMPLES
     return other if name == "t" or moves else scale

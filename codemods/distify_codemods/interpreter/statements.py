@@ -19,6 +19,7 @@ from distify_codemods.interpreter import (
     loops,
     operators,
     pooling,
+    rearranged,
     special,
     steady,
     targets,
@@ -209,7 +210,10 @@ def _delete(machine: Machine, node: cst.Del) -> bool:
         if isinstance(gone, (cst.Attribute, cst.Subscript)):
             machine.evaluate(gone)
         if isinstance(gone, cst.Subscript):
-            forms.resized(machine, machine.values.get(gone.value, NOTHING))
+            listed = machine.values.get(gone.value, NOTHING)
+            forms.resized(machine, listed)
+            for obj in listed.objs:
+                rearranged.changed(machine, obj, gone.value, gone)
     return True
 
 

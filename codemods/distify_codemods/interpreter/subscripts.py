@@ -20,6 +20,7 @@ from distify_codemods.interpreter import (
     pairing,
     parts,
     ranks,
+    rearranged,
     rows,
     scales,
     single_rows,
@@ -83,7 +84,8 @@ def _item_of(
         own = receiver.of(obj.alone)
         item = holding.any_item(own)
         if not only_index:
-            return own.adding([PIECE]) if PIECE in item.sources else own
+            own = own.adding([PIECE]) if PIECE in item.sources else own
+            return rearranged.cut(machine, own, node)
         return single_rows.of_list(machine, node, obj, item)
     if isinstance(obj, Instance):
         return _item_of_instance(machine, obj, known, only_index, receiver, node)
@@ -232,7 +234,7 @@ def _turned_item(node: cst.Subscript, keys: list[Value]) -> Scale:
     first, *rest = (element.slice for element in node.slice)
     if keys[0].mask or keys[0].scale in PER_SAMPLE or (isinstance(first, cst.Index) and _unclear(first.value)):
         return Scale.UNKNOWN
-    if rest and not (isinstance(rest[0], cst.Slice) and rest[0].lower is None and rest[0].upper is None):
+    if rest and not _is_all(rest[0]):
         return Scale.COUPLED if isinstance(rest[0], cst.Slice) else Scale.UNKNOWN
     return Scale.SAMPLES if isinstance(first, cst.Index) else Scale.TURNED
 
@@ -241,10 +243,15 @@ def _ragged_item(node: cst.Subscript, keys: list[Value]) -> Scale:
     """Some of some samples. Which ones are at a place differs from rank to rank."""
     first = node.slice[0].slice
     if isinstance(first, cst.Slice):
-        return Scale.RAGGED if first.lower is None and first.upper is None and first.step is None else Scale.COUPLED
+        return Scale.RAGGED if _is_all(first) else Scale.COUPLED
     assert isinstance(first, cst.Index)
     chosen = keys[0].mask or keys[0].scale in PER_SAMPLE or isinstance(first.value, cst.Ellipsis) or keys[0].is_none
     return Scale.RAGGED if chosen else Scale.COUPLED
+
+
+def _is_all(cut: cst.BaseSlice) -> bool:
+    """`:`"""
+    return isinstance(cut, cst.Slice) and cut.lower is None and cut.upper is None and cut.step is None
 
 
 def _unclear(key: cst.BaseExpression) -> bool:

@@ -22,6 +22,7 @@ from distify_codemods.interpreter import (
     lengths,
     modules,
     other_names,
+    rearranged,
     reductions,
     scales,
     search_path,
@@ -62,7 +63,7 @@ def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
         _tell_dims(machine, value, count)
         for position, element in enumerate(target.elements):
             if isinstance(element, cst.StarredElement):
-                assign(machine, element.value, holding.any_item(value))
+                assign(machine, element.value, rearranged.rest_of(machine, value, element))
             else:
                 assign(machine, element.value, holding.item(value, position, count))
     elif isinstance(target, cst.Attribute):
@@ -141,6 +142,8 @@ def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:
             holding.set_key(machine, obj, key)
         elif isinstance(obj, Sequence):
             one_by_one = any(isinstance(element.slice, cst.Slice) for element in target.slice)
+            if one_by_one or type(key.constant()) is int:
+                rearranged.changed(machine, obj, target.value, target)
             holding.append(machine, obj, ways.chosen(holding.any_item(value) if one_by_one else value, key))
     if machine.tracing and not receiver.objs and isinstance(target.value, cst.Name):
         machine.bind(target.value.value, graph.stored(receiver, value))

@@ -16,6 +16,7 @@ from distify_codemods.interpreter import (
     losses,
     pairing,
     patterns,
+    rearranged,
     recurrent,
     reshaping,
     rows,
@@ -190,7 +191,8 @@ def extreme_of_numbers(machine: Machine, arguments: Arguments, node: cst.CSTNode
         held = held.union(*(value.objs for value in arguments.positional))
     if kinds:
         held |= [machine.made(Verdict, node)]
-    if len(arguments.positional) == 1 and given[0].scale in PER_SAMPLE and not given[0].objs:
+    listed = not arguments.first.objs or rearranged.are_of_samples(arguments.first)
+    if len(arguments.positional) == 1 and given[0].scale in PER_SAMPLE and listed:
         return Value(held, S.COUPLED, sources_of(given))  # of all samples
     kind = S.UNKNOWN if kinds - {S.REDUCED} else S.REDUCED if kinds else S.CONST
     others = len(arguments.positional) > 1 and not all(value.are_literals for value in arguments.positional)

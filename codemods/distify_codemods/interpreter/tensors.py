@@ -250,7 +250,7 @@ def _held(tensor: Value) -> Ordered[Obj]:
 
 def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
     if tensor.scale not in PER_SAMPLE:
-        return Value(sources=forms.sources_of(tensor))
+        return forms.of_related(tensor)
     dimension = arguments.get("dim", 0)
     along = 0 if tensor.scale is not S.TURNED else 1
     if dimension is None:

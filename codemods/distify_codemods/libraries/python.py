@@ -188,3 +188,13 @@ GIVES_ITEMS = frozenset({"builtins.dict.__getitem__", "builtins.dict.get"})
 SETS_ITEMS = frozenset({"builtins.dict.__setitem__"})
 #: What calls, or will call, the function that it is given with what else it is given.
 HANDS_ON = (PARTIAL, PARTIAL_METHOD, "functools.reduce", "builtins.map", "builtins.filter", "itertools.starmap")
+#: Methods of lists by which their items are other ones, or elsewhere, afterwards.
+CHANGING_LISTS = TAKING_OUT | ADDING | {"rotate", "__setitem__", "__delitem__", "__iadd__"}
+#: Those of them that put something behind all others.
+ADDING_LAST = frozenset("append extend add __iadd__".split())
+#: Functions that give other items than they are given, or in another order, or one of all of them.
+REARRANGING = (
+    "itertools.accumulate", "itertools.pairwise", "itertools.islice", "itertools.cycle", "itertools.groupby",
+    "itertools.compress", "itertools.takewhile", "itertools.dropwhile", "itertools.combinations",
+    "itertools.permutations", "itertools.batched", REDUCES, "random.", "statistics.", "builtins.dict.fromkeys",
+)  # fmt: skip
