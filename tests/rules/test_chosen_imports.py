@@ -139,5 +139,5 @@ def test_what_a_package_gives_when_it_is_asked_for_it_is_followed(imports: str, 
         "nets/__init__.py": f"import importlib\n\n\n{LAZY}",
         "nets/training.py": f"from torch import nn\n\n\n{TRAIN}",
     }
-    new = together(script(imports=IMPORTS + imports, loop=f"{call}(model, optimizer, loader)\n"), files)
-    assert "nets/training_dist.py" in new
+    conversion = converted(script(imports=IMPORTS + imports, loop=f"{call}(model, optimizer, loader)\n"), files)
+    assert "nets/training_dist.py" in [one.target for one in conversion.files]
