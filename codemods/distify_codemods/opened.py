@@ -22,7 +22,7 @@ from distify_codemods.objects import Arguments, Bound, Class, External, Function
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
 from distify_codemods.unfollowed import unfollowed
-from distify_codemods.values import NOTHING
+from distify_codemods.values import NOTHING, Value
 
 _BINDING = (cst.Assign, cst.AnnAssign)
 #: What keeps something under another name, or lets it be.
@@ -73,7 +73,8 @@ class Opened:
     @property
     def is_written(self) -> bool:
         """Whether a method writes, or a part is set."""
-        if any(value.constant() == ":memory:" for value in self.event.arguments.all()):
+        given = self.event.arguments
+        if _is(given.get(effects.READ_ONLY), True) or any(one.constant() == ":memory:" for one in given.all()):
             return False
         writing = effects.WRITES_BY[self.event.name]
         if self.event.name in effects.MAPPED:
@@ -84,7 +85,8 @@ class Opened:
         )
 
     def _writes(self, event: Event, writing: list[str]) -> bool:
-        begins = event.name == "begin" and event.arguments.get("write") is not None
+        told = event.arguments.get("write") if event.name == "begin" else None
+        begins = told is not None and not _is(told, False)
         if event.name != sql.EXECUTES:
             return event.name in writing or begins
         is_asking = _is_any_statement(self.facts, event) and self._is_answered(event) and not self._commits_by_itself
@@ -192,6 +194,10 @@ class Opened:
             return False
         named = [node for node in tree.walk(module.tree) if isinstance(node, cst.Name) and node.value == target.value]
         return all(_takes_parts(module, node) for node in named)
+
+
+def _is(value: Value | None, known: bool) -> bool:
+    return value is not None and value.constant() is known
 
 
 def _is_any_statement(facts: Facts, event: Event) -> bool:

@@ -263,6 +263,7 @@ IGNORED = "left out by losses"
 WORDED = "put into words"
 CHANCE = "random"
 BY_CHANCE = "as many as random numbers say"
+DROPPED = "dropped at random, unless the model evaluates"
 CUT_OFF = "cut off at the end, if random numbers say so"
 OUTCOME = "true or false, by random numbers"
 #: It was set by what a library calls at a time of its own: see `interrupts`.

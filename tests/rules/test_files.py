@@ -271,6 +271,10 @@ def test_what_a_save_gives_is_told_to_all_where_it_is_looked_into(before: str, a
             id="a query with a name",
         ),
         pytest.param("rows = lmdb.open('a', readonly=True).begin().get(b'1')\n", id="table that is read"),
+        pytest.param(
+            "with lmdb.open('a', readonly=True).begin(write=False) as t:\n    t.get(b'1')\n", id="told so twice"
+        ),
+        pytest.param("with lmdb.open('a').begin(write=False) as t:\n    t.get(b'1')\n", id="only read"),
         pytest.param("base = sqlite3.connect(':memory:')\nbase.execute('create table a (b)')\n", id="base in memory"),
         pytest.param("np.save(io.BytesIO(), [1])\n", id="values into a buffer"),
         pytest.param("to = io.StringIO()\njson.dump({}, to)\ntext = to.getvalue()\n", id="text into a buffer"),

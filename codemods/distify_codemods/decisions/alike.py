@@ -20,17 +20,15 @@ from distify_codemods.decisions.marks import marks, with_evidence
 from distify_codemods.decisions.several import around
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
-from distify_codemods.inside import contained, core, values_in
+from distify_codemods.inside import core, values_in
+from distify_codemods.interpreter import dropping
 from distify_codemods.interpreter.cuts import key_of
 from distify_codemods.libraries import drawing, torch_nn
 from distify_codemods.naming import brief
-from distify_codemods.objects import External
 from distify_codemods.origins import Cut, Draw
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.unfollowed import unfollowed
 from distify_codemods.values import Value
-
-_DEEPEST = 6  # blocks of blocks
 
 
 def links(decisions: Decisions) -> Iterator[Link]:
@@ -112,19 +110,7 @@ def _drops(event: Event) -> bool:
     """`nn.Dropout()(x)`, `F.dropout(x)`: it draws for whatever it is given, and says nothing of it."""
     if not event.grad or event.kind is not Kind.FORWARD:
         return event.grad and event.kind is Kind.CALL and drawing.is_dropout(event.name)
-    return any(_is_dropout(part) for obj in map(core, event.receiver.objs) for part in (obj, *_parts(obj)))
-
-
-def _parts(obj: Obj, depth: int = 0) -> Iterator[Obj]:
-    """`nn.Sequential(nn.Linear(4, 4), nn.Dropout())`, a copy of it: what a layer of a library was made of."""
-    if isinstance(obj, External) and obj.arguments is not None and depth < _DEEPEST:
-        for part in (core(part) for value in obj.arguments.all() for part in contained(value)):
-            yield part
-            yield from _parts(part, depth + 1)
-
-
-def _is_dropout(obj: Obj) -> bool:
-    return isinstance(obj, External) and obj.name.startswith(torch_nn.OWN) and "Dropout" in obj.name
+    return any(map(dropping.drops, map(core, event.receiver.objs)))
 
 
 def _is_apart(facts: Facts, event: Event) -> bool:

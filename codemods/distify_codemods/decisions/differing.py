@@ -11,6 +11,7 @@ from distify_codemods.allocation import CallChain, Obj
 from distify_codemods.answers import answered_once
 from distify_codemods.decisions.caught import may_be_caught
 from distify_codemods.decisions.handed_on import handed_on
+from distify_codemods.decisions.marks import with_evidence
 from distify_codemods.decisions.names import bound_by
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
@@ -21,10 +22,11 @@ from distify_codemods.interpreter.ranks import RANK
 from distify_codemods.libraries import effects, torch_optim
 from distify_codemods.objects import External, Parameters, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import CHANCE, SIGNAL, Choice, Kept, Share, Verdict
+from distify_codemods.origins import CHANCE, DROPPED, SIGNAL, Choice, Draw, Kept, Share, Verdict
 from distify_codemods.scale import Scale
 from distify_codemods.values import SIZE, Value
 
+_BY_CHANCE = "depends on chance"
 #: What comes of it is a process's own.
 OF_THE_PROCESS: Ordered[Obj | str] = Ordered(["time", SIGNAL, "machine"])
 #: What keeps something of the run for later.
@@ -36,7 +38,22 @@ def differs(facts: Facts, event: Event) -> str:
     test = getattr(event.node, "test", None)
     if isinstance(test, cst.BaseExpression) and _asks_whether_any(facts, test):
         return ""
-    return why_different(facts, event.value.sources - RANK)
+    why = why_different(facts, event.value.sources - RANK)
+    drawn = why == _BY_CHANCE and isinstance(test, cst.BaseExpression) and _is_drawn_before_training(facts, test)
+    return "" if drawn else why
+
+
+def _is_drawn_before_training(facts: Facts, node: cst.BaseExpression) -> bool:
+    """Whether all random numbers that it depends on are drawn where the ranks draw alike: data, made at the start."""
+    seen = with_evidence(facts)
+    sources = seen.value(node).sources
+    if _is_dropped(seen, sources):
+        return False
+    sites = {one.site for one in sources if isinstance(one, Draw)}
+    drawing = [event for event in seen.run.events if event.node in sites]
+    return bool(sites) and sites == {event.node for event in drawing} and not any(
+        _in_training_run(seen, event) for event in drawing
+    )  # fmt: skip
 
 
 def _asks_whether_any(facts: Facts, test: cst.BaseExpression) -> bool:
@@ -91,9 +108,21 @@ def why_different(facts: Facts, sources: Ordered[Obj | str]) -> str:
         return "depends on when a signal comes"
     if "machine" in sources:
         return "depends on the process or machine"
-    if CHANCE in sources and facts.backwards and not facts.run.trial.draws_alike:
-        return "depends on chance"
+    if (CHANCE in sources or _is_dropped(facts, sources)) and facts.backwards and not facts.run.trial.draws_alike:
+        return _BY_CHANCE
     return ""
+
+
+def _is_dropped(facts: Facts, sources: Ordered[Obj | str]) -> bool:
+    """Whether something in it is dropped at random outside of training, since no model is ever made to evaluate."""
+    if DROPPED not in sources or facts.run.trial.shared:
+        return False
+    return not any(event.name == "eval" or event.arguments.first.constant() is False for event in _modes(facts))
+
+
+@answered_once
+def _modes(facts: Facts) -> list[Event]:
+    return [event for event in facts.of_kind(Kind.METHOD) if event.name in ("eval", "train")]
 
 
 #: The last event that touches the other ranks, or what is kept of the run, in an arm of a branch.

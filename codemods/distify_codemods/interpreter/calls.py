@@ -15,6 +15,7 @@ from distify_codemods.interpreter import (
     collated,
     commands,
     cuts,
+    dropping,
     forms,
     graph,
     library,
@@ -216,6 +217,7 @@ def _run_forward(
     """`beside`: whose attributes hold what was put into a library's container later."""
     if isinstance(inner, External):
         result = forms.applied(inner, library.call_external_object(machine, inner, arguments, node))
+        result = dropping.applied(inner, result)
         own = _own_parts(inner, beside)
         return _in_turn(machine, inner, own, arguments, node, result) if own else result
     if not isinstance(inner, Instance):

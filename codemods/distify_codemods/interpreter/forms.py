@@ -26,6 +26,7 @@ from distify_codemods.origins import (
     CHANCE,
     COMPUTED,
     CUT_OFF,
+    DROPPED,
     OUTCOME,
     SEVERAL,
     Cut,
@@ -60,7 +61,7 @@ def sources_of(value: Value) -> Ordered[Obj | str]:
     drawn = counts_by_chance(value)
     return Ordered(
         one for one in value.sources
-        if not isinstance(one, _OF_ENTRIES) and one not in (OUTPUT, COMPUTED, SEVERAL)
+        if not isinstance(one, _OF_ENTRIES) and one not in (OUTPUT, COMPUTED, SEVERAL, DROPPED)
         and (drawn or not (one in _BY_NUMBERS or isinstance(one, Draw)))
     )  # fmt: skip
 

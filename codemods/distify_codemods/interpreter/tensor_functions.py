@@ -11,6 +11,7 @@ from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import (
     cuts,
+    dropping,
     holding,
     iterators,
     losses,
@@ -78,6 +79,7 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         value = _of_the_first(machine, name, arguments, node).adding(sizes.listed(machine, name, arguments))
     value = tensors.set_by(value, arguments)
     value = tensors.with_ignored(cuts.of_pieces(machine, last, value, arguments, node), arguments.all())
+    value = dropping.called(name, "training" in arguments.keywords or len(arguments.positional) > 2, value)
     return value.adding([CHANCE]) if last in _RANDOM and name.startswith("torch.") else value
 
 

@@ -45,6 +45,8 @@ ALWAYS_WRITE = functions(Role.WRITER)
 IN_MEMORY = functions(Role.IN_MEMORY)
 MAPPED = functions(Role.MAPPED)
 DATABASES = functions(Role.DATABASE)
+#: By what they are told that nobody writes into them.
+READ_ONLY = "readonly"
 #: By which methods what these make writes.
 WRITES_BY = {name: api.writes_by.split() for name, api in {**DATABASES, **MAPPED, **STORES}.items()}
 CACHES = functions(Role.CACHE)
