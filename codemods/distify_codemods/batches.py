@@ -15,11 +15,11 @@ from distify_codemods.interpreter import Run
 from distify_codemods.interpreter.iteration import ALL
 from distify_codemods.libraries.torch_data import LOADERS
 from distify_codemods.objects import External, Passing
-from distify_codemods.ordered import Ordered
+from distify_codemods.ordered import EMPTY, Ordered
 from distify_codemods.origins import Share, Whole
 from distify_codemods.program import Module
 from distify_codemods.records import dataclass
-from distify_codemods.values import Value
+from distify_codemods.values import NOTHING, Value
 
 #: The loops that execution gets into, by node and chain of calls.
 Entered = dict[tuple[cst.CSTNode, CallChain], Event]
@@ -130,9 +130,10 @@ def batch_loops(run: Run, backwards: Iterable[Event], forwards: Iterable[Event])
                 innermost.setdefault(loop, []).append(draw)
     trained: dict[Event, list[External]] = {}
     for backward in backwards:
-        around = [loop for loop in _around(backward, entered) if loop in draws]
+        around, decides = [loop for loop in _around(backward, entered) if loop in draws], _deciding(run, backward)
         for loader in drawn_from(backward.receiver.sources):
-            using = next((loop for loop in around if any(loader in draw.value.objs for draw in draws[loop])), None)
+            taken = innermost if loader in decides else draws
+            using = next((one for one in around if any(loader in each.value.objs for each in taken.get(one, ()))), None)
             if using is not None:
                 trained.setdefault(using, []).append(loader)
 
@@ -146,6 +147,12 @@ def batch_loops(run: Run, backwards: Iterable[Event], forwards: Iterable[Event])
         if loop in trained or not _hands_on(run, loop, innermost[loop], forwards)
     ]
     return [one for one in found if one.trains or one.forwards or one.passing is not None]
+
+
+def _deciding(run: Run, event: Event) -> Ordered[External]:
+    """The loaders on whose batches it hangs whether an event happens: `if accuracy < target:`"""
+    tests = (here.node.test for here in event.here.up() if here.arm and isinstance(here.node, cst.If))
+    return drawn_from(EMPTY.union(*(run.values.get(test, NOTHING).sources for test in tests)))
 
 
 def _around(event: Event, entered: Entered) -> list[Event]:

@@ -139,6 +139,10 @@ class Draw(Obj):
     """As a source: random numbers that are drawn at `site`."""
 
 
+class Dropped(Obj):
+    """As a source: something that is dropped at random at `site`, unless the model evaluates."""
+
+
 @dataclass(eq=False, repr=False)
 class Unseen(Obj):
     """As a source: where the samples of a batch are in this is not seen; `told`: tables say that all is well."""
@@ -263,7 +267,6 @@ IGNORED = "left out by losses"
 WORDED = "put into words"
 CHANCE = "random"
 BY_CHANCE = "as many as random numbers say"
-DROPPED = "dropped at random, unless the model evaluates"
 CUT_OFF = "cut off at the end, if random numbers say so"
 OUTCOME = "true or false, by random numbers"
 #: It was set by what a library calls at a time of its own: see `interrupts`.

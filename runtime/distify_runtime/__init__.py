@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         main_process_first,
     )
     from distify_runtime.randomness import common_seed, seed_ranks_alike, seed_ranks_apart
-    from distify_runtime.reduce import all_reduce_mean, all_reduce_sum, any_rank
+    from distify_runtime.reduce import all_ranks, all_reduce_mean, all_reduce_sum, any_rank
     from distify_runtime.replica import device_ids, unwrap
     from distify_runtime.samplers import ShardedBatchSampler, UnpaddedSampler
     from distify_runtime.scaled_batches import scale_batch_size
@@ -83,6 +83,7 @@ __all__ = [
     "UnpaddedSampler",
     "add_module_prefix",
     "alike",
+    "all_ranks",
     "all_reduce_gradients",
     "all_reduce_mean",
     "all_reduce_sum",
@@ -222,6 +223,7 @@ _HOME = {
     "seed_ranks_alike": "randomness",
     "seed_ranks_apart": "randomness",
     "seed_workers_apart": "worker_seeds",
+    "all_ranks": "reduce",
     "all_reduce_mean": "reduce",
     "all_reduce_sum": "reduce",
     "any_rank": "reduce",

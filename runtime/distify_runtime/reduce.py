@@ -152,7 +152,17 @@ class _Shown(torch.autograd.Function):
 @collective
 def any_rank(flag: object) -> bool:
     """Whether `flag` is true on at least one rank: a decision that all ranks take alike. A collective."""
-    decision = torch.tensor(int(bool(flag)), device="cpu")
+    return _is_any(bool(flag))
+
+
+@collective
+def all_ranks(flag: object) -> bool:
+    """Whether `flag` is true on every rank: a decision that all ranks take alike. A collective."""
+    return not _is_any(not flag)
+
+
+def _is_any(flag: bool) -> bool:
+    decision = torch.tensor(int(flag), device="cpu")
     if not is_alone():
         communicator.all_reduce(decision, Op.MAX)
     return bool(decision)

@@ -353,14 +353,38 @@ def test_batch_is_left_out(test: str, common: str, way: str) -> None:
     assert f"        if {common}: {way}\n" in converted(before)
 
 
+@pytest.mark.parametrize("test", ["torch.isnan(loss)", "not loss.isfinite()", "loss > 100"])
+def test_a_loss_that_all_ranks_have_is_asked_as_it_is(test: str) -> None:
+    """Its mean with weights is one over all ranks already."""
+    loop = LOOP.replace("mse_loss(model(x), y)", "cross_entropy(model(x), y, ignore_index=0)")
+    after = converted(script(loop=loop.replace(IN_BATCH, f"        if {test}: continue\n{IN_BATCH}")))
+    assert f"        if {test}: continue\n" in after
+
+
 def test_check_of_a_number_that_is_wrapped() -> None:
     before = script(loop=LOOP.replace(IN_BATCH, f"        if not torch.isfinite(loss).all(): break\n{IN_BATCH}"))
     assert "if not torch.isfinite(rt.all_reduce_mean(loss)).all(): break" in converted(before)
 
 
-def test_check_of_each_sample() -> None:
-    before = script(loop=LOOP.replace(IN_BATCH, f"        if not torch.isfinite(model(x)).all(): break\n{IN_BATCH}"))
-    assert blocked(before) == {("DECIDE01", line_of(before, "if not torch"))}
+@pytest.mark.parametrize(
+    ("test", "common"),
+    [
+        ("not torch.isfinite(out).all()", "not rt.all_ranks(torch.isfinite(out).all())"),
+        ("torch.isnan(out).any()", "rt.any_rank(torch.isnan(out).any())"),
+        ("torch.any(out != out)", "rt.any_rank(torch.any(out != out))"),
+        ("out.isnan().any() or out.isinf().any()", "rt.any_rank(out.isnan().any()) or rt.any_rank(out.isinf().any())"),
+        ("epoch and (x > 9).any().item()", "epoch and rt.any_rank((x > 9).any()).item()"),
+    ],
+)
+def test_check_of_each_sample(test: str, common: str) -> None:
+    before = script(loop=LOOP.replace(IN_BATCH, f"        out = model(x)\n        if {test}: break\n{IN_BATCH}"))
+    assert f"        if {common}: break\n" in converted(before)
+
+
+@pytest.mark.parametrize("test", ["(x > 9).any(0)[0]", "x.max() > 9", "(x > 9)[0].any()", "x[0].isnan().all()"])
+def test_check_of_some_samples(test: str) -> None:
+    before = script(loop=LOOP.replace(IN_BATCH, f"        if {test}: break\n{IN_BATCH}"))
+    assert blocked(before) == {("DECIDE01", line_of(before, "        if "))}
 
 
 @pytest.mark.parametrize(

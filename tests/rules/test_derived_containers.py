@@ -84,6 +84,15 @@ def test_layers_that_are_known(made: str) -> None:
 
 
 @pytest.mark.parametrize("made", EACH)
+def test_a_copy_has_what_the_layer_has(made: str) -> None:
+    layers = made.format("nn.Linear(4, 4)", "nn.Linear(4, 1)")
+    before = training(f"copy.deepcopy({{'net': {layers}}}['net'])").replace(
+        "import torch\n", "import copy\nimport torch\n"
+    )
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARDED
+
+
+@pytest.mark.parametrize("made", EACH)
 def test_a_batch_norm_among_them(made: str) -> None:
     assert "model = rt.convert_sync_batchnorm(model)\n" in converted(
         training(made.format("nn.BatchNorm1d(4)", "nn.Linear(4, 1)"))

@@ -68,7 +68,7 @@ def test_by_which_all_ranks_would_decide(made: str, turn: str, decides: str) -> 
 @pytest.mark.parametrize("then", ["weights[0] = 1 / (1 + kept[0].sum())", "weights[:] = 1 / (1 + kept.sum())"])
 def test_what_the_loss_depends_on_in_the_next_epoch(then: str) -> None:
     """What was written under a test of a rank's samples, and into something else after the loop, is kept of batches."""
-    turn = f"if (y > 0).any(): kept[0] += (y > 0).sum()\n        scale = weights[0] * {PREDICTED}.float().mean()"
+    turn = f"if (y > 0).sum() > 3: kept[0] += (y > 0).sum()\n        scale = weights[0] * {PREDICTED}.float().mean()"
     before = training("kept = torch.zeros(2, 2)", turn, then).replace(
         "mse_loss(model(x), y)", "mse_loss(model(x), y) * weights[0]"
     )
@@ -76,6 +76,20 @@ def test_what_the_loss_depends_on_in_the_next_epoch(then: str) -> None:
     conversion = conversion_of(before, options=Options())
     assert conversion.strategy is Strategy.SHARED
     assert any("what earlier batches left behind" in one.message for one in conversion.findings)
+
+
+@pytest.mark.parametrize("then", ["weights[0] = 1 / (1 + kept[0].sum())", "weights[:] = 1 / (1 + kept.sum())"])
+def test_what_all_ranks_have_counted_by_the_next_epoch(then: str) -> None:
+    turn = "if (y > 0).any(): kept[0] += (y > 0).sum()"
+    before = training("kept = torch.zeros(2, 2)", turn, then).replace(
+        "mse_loss(model(x), y)", "mse_loss(model(x), y) * weights[0]"
+    )
+    before = before.replace("for epoch", "weights = torch.ones(1)\nfor epoch", 1)
+    conversion = conversion_of(before, options=Options())
+    assert conversion.strategy is Strategy.SHARDED
+    assert "if rt.any_rank((y > 0).any()): kept[0] += rt.all_reduce_sum((y > 0).sum())\n" in (
+        conversion.files[0].after.decode()
+    )
 
 
 @pytest.mark.parametrize("put", ["heapq.heappush(kept, {})", "bisect.insort(kept, {})"])

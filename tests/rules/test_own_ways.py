@@ -30,27 +30,39 @@ def _with(lines: str, after: str = "    print(seen)\n") -> str:
     "lines",
     [
         "if right.float().mean().item() == 1.0: seen += 1\n",
-        "if right.all(): seen += 1\n",
-        "if (y > 2).any(): seen += 1\n",
         "if (~right).sum() > 3: seen += 1\n",
         "wrong = (~right).sum().item()\nif wrong == 0: seen += 1\n",
-        "seen = max(seen, 1 if right.all() else 0)\n",
-        "if right.all(): kept.append(epoch)\n",
-        "if (y > 2).any(): print('far', epoch)\n",
-        "print(epoch, 'good' if right.all() else 'bad')\n",
-        "word = 'good' if right.all() else 'bad'\nprint(epoch, word)\n",
         "for one in right:\n    if one: seen += 1\n",
         "if len(x) < 8: print('the last one')\n",
         "word = 'known' if len(x) in kept else 'new'\nkept.append(len(x))\nprint(word)\n",
-        "if right.all(): meter.last = epoch\n",
         "total += len(x)\nif total % 32 == 0: print('after', total, loss.item())\n",
         "total += len(x)\nif total >= following:\n    print(loss.item())\n    following += 50\n",
     ],
 )
 def test_forward_passes_are_shared_where_it_is_no_mean(lines: str) -> None:
-    """Of half a batch nobody can say whether all of the batch was right."""
+    """Of half a batch nobody can say how many of the batch were right."""
     conversion = conversion_of(_with(lines), options=AUTO)
     assert conversion.strategy is Strategy.SHARED
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "if right.all(): seen += 1\n",
+        "if (y > 2).any(): seen += 1\n",
+        "seen = max(seen, 1 if right.all() else 0)\n",
+        "if right.all(): kept.append(epoch)\n",
+        "if (y > 2).any(): print('far', epoch)\n",
+        "print(epoch, 'good' if right.all() else 'bad')\n",
+        "word = 'good' if right.all() else 'bad'\nprint(epoch, word)\n",
+        "if right.all(): meter.last = epoch\n",
+    ],
+)
+def test_all_ranks_ask_for_all_samples(lines: str) -> None:
+    after = lines.replace("right.all()", "rt.all_ranks(right.all())").replace(
+        "(y > 2).any()", "rt.any_rank((y > 2).any())"
+    )
+    assert indented(after, " " * 8) in converted(_with(lines), AUTO)
 
 
 @pytest.mark.parametrize(

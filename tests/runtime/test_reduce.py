@@ -133,10 +133,13 @@ def test_a_world_of_one_returns_what_it_was_given() -> None:
 
 
 def _decisions() -> list[bool]:
-    return [rt.any_rank(rt.rank() == 2), rt.any_rank(torch.tensor(rt.rank() > 5)), rt.any_rank(True)]
+    any_rank = [rt.any_rank(rt.rank() == 2), rt.any_rank(torch.tensor(rt.rank() > 5)), rt.any_rank(True)]
+    return [*any_rank, rt.all_ranks(rt.rank() != 2), rt.all_ranks(torch.tensor(rt.rank() < 5))]
 
 
 def test_a_decision_is_taken_alike_on_all_ranks() -> None:
-    assert on_ranks(_decisions, ranks=3) == [[True, False, True]] * 3
+    assert on_ranks(_decisions, ranks=3) == [[True, False, True, False, True]] * 3
     assert rt.any_rank(True)
     assert not rt.any_rank(False)
+    assert rt.all_ranks(True)
+    assert not rt.all_ranks(False)

@@ -12,7 +12,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.decisions import entropy, one_number, own_ways
-from distify_codemods.decisions.base import Averaging
+from distify_codemods.decisions.base import Averaging, Putting
 from distify_codemods.decisions.carried import chosen_by
 from distify_codemods.decisions.differing import (
     differs,
@@ -26,15 +26,18 @@ from distify_codemods.decisions.differing import (
     reached_alike,
     why_different,
 )
+from distify_codemods.decisions.marks import with_evidence
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by
 from distify_codemods.libraries import python, truths
 from distify_codemods.objects import Sequence
-from distify_codemods.origins import CHANCE, Answer, Choice, Verdict
+from distify_codemods.origins import CHANCE, PIECE, Answer, Choice, Row, Single, Verdict
 from distify_codemods.program import Module
-from distify_codemods.scale import Scale
+from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import Value
 
+_ASKED = {truths.ANY: Putting.ANY, truths.ALL: Putting.ALL}
+_BY_SAMPLES = "all ranks decide by the samples of the global batch"
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _Test = tuple[Event, cst.If | cst.While | cst.IfExp | cst.CompIf]
 
@@ -93,7 +96,10 @@ def _of_tests(facts: Facts) -> Iterator[Averaging]:
         if for_each and not matters(facts, event, guarded(facts)):
             continue  # what is seen of it is asked once for each entry
         for figure in figures.behind(branch.test) or ():
-            if facts.value(figure).scale is Scale.MEAN and not _asks_whether_there(facts, event.module, figure):
+            if (how := figures.of_samples(figure)) is not None:
+                if reached_alike(facts, event):
+                    yield Averaging(event.module, figure, _BY_SAMPLES, how=how)
+            elif facts.value(figure).scale is Scale.MEAN and not _asks_whether_there(facts, event.module, figure):
                 yield Averaging(event.module, figure, _why_averaged(facts, figure))
             elif reached_alike(facts, event) and not _is_about_a_draw(facts, event, figure):
                 told.append((branch, Averaging(event.module, figure, "rank 0 decides for all", told=True)))
@@ -165,6 +171,7 @@ class _Figures:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.checks = {event.node for event in facts.calls(*truths.CHECKS_OF_NUMBERS)}
+        self.asking = {event.node: truths.OF_ALL_ENTRIES[event.name] for event in facts.calls(*truths.OF_ALL_ENTRIES)}
 
     def behind(
         self, node: cst.BaseExpression, seen: frozenset[cst.CSTNode] = frozenset()
@@ -180,11 +187,30 @@ class _Figures:
         judged = any(isinstance(obj, Verdict) for obj in value.objs)
         if value.scale is Scale.MEAN and not judged and node not in self.checks:
             return [node]
+        if self.of_samples(node) is not None:
+            return [node]
         found = self._of_parts(node, value, seen)
         tells = judged or isinstance(node, cst.Comparison) or node in self.checks
         if found is None and tells and is_of_an_evaluation(self.facts, node):
             return [node]  # by what was drawn for that
         return found
+
+    def of_samples(self, node: cst.BaseExpression) -> Putting | None:
+        """`torch.isnan(outputs).any()`, `torch.all(mask)`: what ranks say of theirs says it of all."""
+        if not isinstance(node, cst.Call):
+            return None
+        asked, of = self.asking.get(node), node.args[0].value if len(node.args) == 1 else None
+        if asked is None and isinstance(node.func, cst.Attribute) and not node.args:
+            asked, of = node.func.attr.value, node.func.value
+        how = _ASKED.get(asked or "")
+        return how if how is not None and of is not None and self._are_all_samples(of) else None
+
+    def _are_all_samples(self, node: cst.BaseExpression) -> bool:
+        value = self.facts.value(node)
+        if value.objs or value.scale not in PER_SAMPLE:
+            return False
+        some = with_evidence(self.facts).value(node).sources
+        return PIECE not in some and not any(isinstance(one, (Row, Single)) for one in some)
 
     def _of_parts(
         self, node: cst.BaseExpression, value: Value, seen: frozenset[cst.CSTNode]

@@ -301,6 +301,8 @@ class Putting(Enum):
     SUM = "all_reduce_sum"
     COUNT = "times the number of ranks, since their shares are equal"
     GATHERED = "gather_entries"
+    ANY = "any_rank"
+    ALL = "all_ranks"
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from distify_codemods.interpreter.ranks import RANK
 from distify_codemods.libraries import effects, torch_optim
 from distify_codemods.objects import External, Parameters, Sequence
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import CHANCE, DROPPED, SIGNAL, Choice, Draw, Kept, Share, Verdict
+from distify_codemods.origins import CHANCE, SIGNAL, Choice, Draw, Dropped, Kept, Share, Verdict
 from distify_codemods.scale import Scale
 from distify_codemods.values import SIZE, Value
 
@@ -47,7 +47,7 @@ def _is_drawn_before_training(facts: Facts, node: cst.BaseExpression) -> bool:
     """Whether all random numbers that it depends on are drawn where the ranks draw alike: data, made at the start."""
     seen = with_evidence(facts)
     sources = seen.value(node).sources
-    if _is_dropped(seen, sources):
+    if not seen.training_loops or _is_dropped(seen, sources):
         return False
     sites = {one.site for one in sources if isinstance(one, Draw)}
     drawing = [event for event in seen.run.events if event.node in sites]
@@ -114,10 +114,18 @@ def why_different(facts: Facts, sources: Ordered[Obj | str]) -> str:
 
 
 def _is_dropped(facts: Facts, sources: Ordered[Obj | str]) -> bool:
-    """Whether something in it is dropped at random outside of training, since no model is ever made to evaluate."""
-    if DROPPED not in sources or facts.run.trial.shared:
+    """Whether something in it is dropped at random outside of training, since no model is ever made to evaluate.
+
+    In a pass over data that each rank makes whole, all ranks draw alike (`whole_passes.py`).
+    """
+    sites = {one.site for one in sources if isinstance(one, Dropped)}
+    if not sites or facts.run.trial.shared:
         return False
-    return not any(event.name == "eval" or event.arguments.first.constant() is False for event in _modes(facts))
+    if any(event.name == "eval" or event.arguments.first.constant() is False for event in _modes(facts)):
+        return False
+    training = {here.node for loop in facts.training_loops for here in loop.event.here.up()}
+    dropping = [event for event in facts.run.events if event.node in sites]
+    return any({here.node for here in event.here.loops} <= training for event in dropping)
 
 
 @answered_once

@@ -217,7 +217,7 @@ def _run_forward(
     """`beside`: whose attributes hold what was put into a library's container later."""
     if isinstance(inner, External):
         result = forms.applied(inner, library.call_external_object(machine, inner, arguments, node))
-        result = dropping.applied(inner, result)
+        result = dropping.applied(machine, inner, result, node)
         own = _own_parts(inner, beside)
         return _in_turn(machine, inner, own, arguments, node, result) if own else result
     if not isinstance(inner, Instance):

@@ -1,20 +1,26 @@
 """What layers and functions drop at random while a model trains, wherever that is: also where nobody meant it to.
 
 Figures of data that each rank has whole are the same on all ranks, unless something in them is dropped. They carry the
-mark of it (`DROPPED`); whether the model evaluates by then, the whole run says.
+mark of it (`Dropped`); whether the model evaluates by then, the whole run says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
 
 from distify_codemods.allocation import Obj
 from distify_codemods.inside import contained, core
 from distify_codemods.libraries import drawing, torch_nn
 from distify_codemods.objects import External
-from distify_codemods.origins import DROPPED
+from distify_codemods.origins import Dropped
 from distify_codemods.scale import Scale
 from distify_codemods.values import Value
+
+if TYPE_CHECKING:
+    from distify_codemods.interpreter.machine import Machine
 
 _DEEPEST = 6  # blocks of blocks
 
@@ -36,12 +42,13 @@ def _parts(obj: Obj, depth: int = 0) -> Iterator[Obj]:
             yield from _parts(part, depth + 1)
 
 
-def applied(layer: External, value: Value) -> Value:
+def applied(machine: Machine, layer: External, value: Value, node: cst.CSTNode) -> Value:
     """What a layer returned, of data that are no rank's own."""
-    return value.adding([DROPPED]) if value.scale is Scale.CONST and drops(layer) else value
+    dropped = value.scale is Scale.CONST and drops(layer)
+    return value.adding([machine.mark(Dropped, node)]) if dropped else value
 
 
-def called(name: str, told: bool, value: Value) -> Value:
+def called(machine: Machine, name: str, told: bool, value: Value, node: cst.CSTNode) -> Value:
     """The same of a function: `F.dropout(x)`; `told`: whether it is told if the model trains."""
     dropped = value.scale is Scale.CONST and not told and drawing.is_dropout(name)
-    return value.adding([DROPPED]) if dropped else value
+    return value.adding([machine.mark(Dropped, node)]) if dropped else value

@@ -26,11 +26,11 @@ from distify_codemods.origins import (
     CHANCE,
     COMPUTED,
     CUT_OFF,
-    DROPPED,
     OUTCOME,
     SEVERAL,
     Cut,
     Draw,
+    Dropped,
     Outlived,
     Paired,
     Placed,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _BY_NUMBERS = frozenset({CHANCE, BY_CHANCE, CUT_OFF, OUTCOME})
 #: What is said of the entries, and not of how many there are.
-_OF_ENTRIES = (Share, Cut, Pooled, Outlived, Single, Placed, Paired)
+_OF_ENTRIES = (Dropped, Share, Cut, Pooled, Outlived, Single, Placed, Paired)
 _OF_FORM = frozenset({BY_CHANCE, CUT_OFF})
 #: Lists of which all is seen that says how many items they have.
 _WRITTEN_DOWN = (cst.List, cst.Tuple, cst.ListComp, cst.GeneratorExp)
@@ -61,7 +61,7 @@ def sources_of(value: Value) -> Ordered[Obj | str]:
     drawn = counts_by_chance(value)
     return Ordered(
         one for one in value.sources
-        if not isinstance(one, _OF_ENTRIES) and one not in (OUTPUT, COMPUTED, SEVERAL, DROPPED)
+        if not isinstance(one, _OF_ENTRIES) and one not in (OUTPUT, COMPUTED, SEVERAL)
         and (drawn or not (one in _BY_NUMBERS or isinstance(one, Draw)))
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.interpreter import whole
-from distify_codemods.libraries import torch_data
+from distify_codemods.libraries import torch_data, truths
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Lost, Whole
 from distify_codemods.scale import LOST, Scale
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 REDUCIBLE = frozenset({Scale.SUM, Scale.COUNT, Scale.MEAN, Scale.WEIGHTED})
 
 
-#: What gives the number that a tensor holds, through which no gradient flows.
-_READING_OUT = frozenset(["detach", "item", "tolist", "numpy", "data"])
+#: What gives the number that a tensor holds, or asks something of it, through which no gradient flows.
+_READING_OUT = frozenset(["detach", "item", "tolist", "numpy", "data", *truths.NO_NUMBERS, truths.FINITE])
 _CASTS = frozenset(["float", "int"])
 
 
@@ -45,6 +45,8 @@ def read_out(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
 
 
 def _reads_out(node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.Comparison):
+        return True
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
         return node.func.value in _CASTS
     function = node.func if isinstance(node, cst.Call) else node

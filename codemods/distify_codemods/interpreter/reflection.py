@@ -230,9 +230,30 @@ def _copy_of(machine: Machine, obj: Obj, node: cst.CSTNode, around: dict[Obj, Ob
     known = machine.objects.get(key)
     if known is None:
         known = machine.objects[key] = type(obj)(node, machine.frame.context, machine.frame.module, **extra)
+    around = {**around, obj: known}
     for name, value in list(obj.attributes.items()):
-        machine.keep(known.attributes, name, _copied(machine, value, node, {**around, obj: known}))
+        machine.keep(known.attributes, name, _copied(machine, value, node, around))
+    if isinstance(obj, Instance) and isinstance(known, Instance):
+        _copy_base(machine, obj, known, node, around)
     return known
+
+
+def _copy_base(machine: Machine, obj: Instance, copy: Instance, node: cst.CSTNode, around: dict[Obj, Obj]) -> None:
+    """What a library's class, from which that of the object is derived, was given and holds."""
+
+    def copied(value: Value) -> Value:
+        return _copied(machine, value, node, around)
+
+    if (given := machine.given.get(obj)) is not None:
+        machine.given[copy] = Arguments(
+            list(map(copied, given.positional)),
+            {name: copied(value) for name, value in given.keywords.items()},
+            given.star, given.double_star,
+        )  # fmt: skip
+    copy.base = obj.base
+    if obj.holds is not None:
+        held = holding.mapped(machine, Value(obj.holds.alone), node, "copy", copied)
+        copy.holds = next((one for one in held if isinstance(one, (Sequence, Mapping))), None)
 
 
 def _as_method(name: str, machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value | None:

@@ -79,7 +79,8 @@ def function(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNod
         value = _of_the_first(machine, name, arguments, node).adding(sizes.listed(machine, name, arguments))
     value = tensors.set_by(value, arguments)
     value = tensors.with_ignored(cuts.of_pieces(machine, last, value, arguments, node), arguments.all())
-    value = dropping.called(name, "training" in arguments.keywords or len(arguments.positional) > 2, value)
+    told = "training" in arguments.keywords or len(arguments.positional) > 2
+    value = dropping.called(machine, name, told, value, node)
     return value.adding([CHANCE]) if last in _RANDOM and name.startswith("torch.") else value
 
 

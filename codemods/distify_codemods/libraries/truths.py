@@ -11,5 +11,9 @@ CHECKS_OF_NUMBERS = frozenset(
 )
 #: Of two tensors, entry by entry: whether all are alike.
 ALIKE = frozenset({"allclose", "equal", "array_equal"})
+#: What asks something of all entries of a tensor at once.
+ANY, ALL = "any", "all"
+#: The same as functions, in full, by what they ask.
+OF_ALL_ENTRIES = {f"{library}.{name}": name for library in ("torch", "numpy") for name in (ANY, ALL)}
 #: What changes nothing about whether something holds.
 PASSING = frozenset("item detach cpu float bool numpy tolist".split())
