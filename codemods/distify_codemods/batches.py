@@ -130,7 +130,7 @@ def batch_loops(run: Run, backwards: Iterable[Event], forwards: Iterable[Event])
                 innermost.setdefault(loop, []).append(draw)
     trained: dict[Event, list[External]] = {}
     for backward in backwards:
-        around, decides = [loop for loop in _around(backward, entered) if loop in draws], _deciding(run, backward)
+        around, decides = [loop for loop in _around(backward, entered) if loop in draws], deciding(run, backward)
         for loader in drawn_from(backward.receiver.sources):
             taken = innermost if loader in decides else draws
             using = next((one for one in around if any(loader in each.value.objs for each in taken.get(one, ()))), None)
@@ -149,7 +149,7 @@ def batch_loops(run: Run, backwards: Iterable[Event], forwards: Iterable[Event])
     return [one for one in found if one.trains or one.forwards or one.passing is not None]
 
 
-def _deciding(run: Run, event: Event) -> Ordered[External]:
+def deciding(run: Run, event: Event) -> Ordered[External]:
     """The loaders on whose batches it hangs whether an event happens: `if accuracy < target:`"""
     tests = (here.node.test for here in event.here.up() if here.arm and isinstance(here.node, cst.If))
     return drawn_from(EMPTY.union(*(run.values.get(test, NOTHING).sources for test in tests)))

@@ -86,3 +86,50 @@ def test_along_what_is_not_the_samples(body: str) -> None:
 )
 def test_along_what_may_be_the_samples(body: str) -> None:
     assert not is_sharded(body)
+
+
+TOKENS = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.key, self.out = nn.Embedding(9, 4), nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        {asked}
+        h = self.words(x)
+        {body}
+        return self.out(h.flatten(1)[:, :4])
+
+
+loader = DataLoader(TensorDataset(torch.randint(0, 9, (64, 5)), torch.randint(0, 3, (64,))), batch_size=16)
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+OF_THE_LAST_TWO = [
+    "h = (h @ self.key(h).transpose(-2, -1)).softmax(-1) @ h",
+    "h = h * self.key(h).mean(-1).softmax(-1).unsqueeze(-1)",
+    "h = h * F.softmax(torch.bmm(h, h.mean(1).unsqueeze(-1)).squeeze(-1), dim=-1).unsqueeze(-1)",
+]
+
+
+@pytest.mark.parametrize("asked", ["n = x.size(1)", "n = x.shape[1]", "n = x.shape[-2]", "b, n = x.shape"])
+@pytest.mark.parametrize("body", OF_THE_LAST_TWO)
+def test_what_is_asked_of_a_size_tells_that_it_is_there(asked: str, body: str) -> None:
+    assert conversion_of(TOKENS.format(asked=asked, body=body), options=Options()).strategy is Strategy.SHARDED
+
+
+@pytest.mark.parametrize("asked", ["n = x.size(0)", "n = len(x)", "n = x.shape[0]", "n = x.dim()"])
+def test_the_number_of_samples_tells_of_one_dimension(asked: str) -> None:
+    before = TOKENS.format(asked=asked, body=OF_THE_LAST_TWO[0])
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARED

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from distify_codemods import Level
+from distify_codemods import Level, Options
 
-from tests.rules.scripts import IMPORTS, MODEL, OPTIMIZER, blocked, converted, distributed, findings, script
+from tests.rules.scripts import (
+    IMPORTS,
+    LOOP,
+    MODEL,
+    OPTIMIZER,
+    blocked,
+    converted,
+    distributed,
+    findings,
+    indented,
+    script,
+)
 
 PHASES = """\
 for epoch in range(3):
@@ -267,3 +278,23 @@ def test_progress_bar_with_a_name() -> None:
     )
     after = converted(script(imports=f"from tqdm import tqdm\n{IMPORTS}", loader=MADE, loop=loop))
     assert "        rt.set_epoch(loaders[phase], epoch)\n        for x, y in bar:\n" in after
+
+
+@pytest.mark.parametrize("loss", ["mse_loss(model(x), y)", "cross_entropy(model(x), y, weight=weights)"])
+@pytest.mark.parametrize("decides", ["if not reached:", "if held_out < 0.9:", "while held_out < 0.9:"])
+def test_an_evaluation_that_decides_whether_training_goes_on(loss: str, decides: str) -> None:
+    """Its own loader is not trained on."""
+    evaluation = """\
+held_out, reached = 0, False
+with torch.no_grad():
+    for x, y in other:
+        held_out += (model(x) > y).sum().item()
+reached = held_out >= 0.9
+"""
+    loop = LOOP.replace("mse_loss(model(x), y)", loss)
+    more = f"{decides}\n{indented(loop + evaluation)}"
+    setup = "weights = torch.tensor([1.0, 2.0])\n"
+    before = script(setup=setup, loader=BOTH, loop=f"model.train()\n{loop}model.eval()\n{evaluation}{more}")
+    after = converted(before, Options())
+    assert after.count("TrainingSampler(") == 1
+    assert after.count("rt.weighted_mean(") == (2 if "weight" in loss else 0)

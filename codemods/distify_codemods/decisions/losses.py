@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.allocation import Obj, Ref
-from distify_codemods.batches import dealt_by, loaders_of
+from distify_codemods.allocation import Ref
+from distify_codemods.batches import dealt_by, deciding
 from distify_codemods.decisions.base import LossForm, LossReduction
 from distify_codemods.decisions.differing import why_different
 from distify_codemods.events import Event, Kind
@@ -25,7 +25,6 @@ from distify_codemods.libraries.torch_tensors import MEAN
 from distify_codemods.objects import External, Mapping, Sequence
 from distify_codemods.origins import Lost, Shape, Verdict
 from distify_codemods.scale import LOST, PER_SAMPLE, Scale
-from distify_codemods.values import Value
 
 _ROUNDS = 4  # what is left of a loss once its inner sums are reduced may need more of it
 _SUMS = frozenset({Scale.SUM, Scale.COUNT})
@@ -171,16 +170,18 @@ def _fits(facts: Facts, one: LossReduction, reduced: list[Event]) -> bool:
     recorded = [event for event in reduced if event.grad]
     return bool(recorded) and all(
         event.value.scale in _SCALES[one.form]
-        and _of_training(facts, event.value)
+        and _of_training(facts, event)
         and _together(facts, event)
         and facts.in_training(event)
         for event in recorded
     )
 
 
-def _of_training(facts: Facts, value: Value) -> bool:
-    loaders: set[Obj] = set(loaders_of(value.sources))
-    return bool(dealt_by(value.sources)) and loaders <= set(facts.training_loaders)
+def _of_training(facts: Facts, event: Event) -> bool:
+    """Whether it is of batches of training alone, whatever others have decided that they are trained on."""
+    dealt = set(dealt_by(event.value.sources))
+    others = {one for one in dealt if isinstance(one, External)} - set(facts.training_loaders)
+    return bool(dealt - others) and others <= set(deciding(facts.run, event))
 
 
 def _together(facts: Facts, event: Event) -> bool:

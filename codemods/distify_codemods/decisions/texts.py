@@ -1,4 +1,4 @@
-"""Texts that are made before they are shown or written: `line = f"loss {loss:.3f}"`."""
+"""What is made before it is shown or written: texts, `line = f"loss {loss:.3f}"`, and numbers, `ppl = exp(loss)`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,19 @@ from distify_codemods.program import Module
 
 _STRINGS = (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString)
 _MADE_BY = frozenset({"format", "join"})
+
+
+def reckoned_before(module: Module, node: cst.Name) -> list[cst.BaseExpression]:
+    """Of a name, all that it may have been given; nothing if it may have come to what it is in another way."""
+    found: list[cst.BaseExpression] = []
+    for binding in module.flow(node).reaching(node):
+        target = module.parents.get(binding)
+        holder = module.parents.get(target) if isinstance(target, cst.AssignTarget) else target
+        named = isinstance(holder, cst.AnnAssign) or (isinstance(holder, cst.Assign) and len(holder.targets) == 1)
+        if not named or not isinstance(holder, (cst.Assign, cst.AnnAssign)) or holder.value is None:
+            return []
+        found.append(holder.value)
+    return found
 
 
 def made_before(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:

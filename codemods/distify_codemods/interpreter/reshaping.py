@@ -48,8 +48,8 @@ _ALONG_ALL = {
     "gradient": 9,  # by its name alone
 }
 #: How many dimensions the result of a function has at least, if the samples lie along the first.
-_DIMS = {
-    "linear": 2, "embedding": 2, "layer_norm": 2, "bmm": 3, "baddbmm": 3, "conv1d": 3, "conv2d": 4, "conv3d": 5,
+DIMS = {
+    "linear": 2, "layer_norm": 2, "bmm": 3, "baddbmm": 3, "conv1d": 3, "conv2d": 4, "conv3d": 5,
 }  # fmt: skip
 
 
@@ -278,12 +278,12 @@ def dims_of(name: str, tensor: Value, arguments: Arguments) -> int:
     if name in _TURNING:
         places = [value.constant() for value in arguments.positional]
         return max(tensor.dims, 2, *(one + 1 if one >= 0 else -one for one in places if isinstance(one, int)))
-    if name == "unsqueeze":
+    if name in ("unsqueeze", "embedding"):
         return max(tensor.dims, 1) + 1
     if name in (*_AS_MANY, *_SCATTERING) or (name == "repeat_interleave" and dimension(arguments, 1)[0]):
         return tensor.dims
-    if name in _DIMS or name in _SHAPE_KEEPING or name.startswith(LAYERS) or name.endswith("_like"):
-        return max(tensor.dims, _DIMS.get(name, 0))
+    if name in DIMS or name in _SHAPE_KEEPING or name.startswith(LAYERS) or name.endswith("_like"):
+        return max(tensor.dims, DIMS.get(name, 0))
     return 0
 
 

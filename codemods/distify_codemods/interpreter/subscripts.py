@@ -12,6 +12,7 @@ from distify_codemods.events import Kind
 from distify_codemods.inside import core
 from distify_codemods.interpreter import (
     cuts,
+    dimensions,
     foreign,
     forms,
     holding,
@@ -102,6 +103,7 @@ def _item_of(
     if isinstance(obj, Shape):
         if not only_index and _begins_at_the_front(node):
             return receiver.of(obj.alone)  # `batch, time = x.shape[:2]`
+        dimensions.asked(machine, Value(obj.alone), known if only_index else None)
         return holding.part_of_shape(obj, receiver, known if only_index else None)
     inner = core(obj)
     inside = modules.held_by(inner, known) if only_index else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -15,6 +14,7 @@ from distify_codemods.interpreter import (
     anything,
     changing,
     classes,
+    dimensions,
     evidence,
     forms,
     graph,
@@ -46,7 +46,7 @@ from distify_codemods.objects import (
     Setting,
 )
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import IGNORED, Counter, Shape, Zero
+from distify_codemods.origins import IGNORED, Counter, Zero
 from distify_codemods.scale import FIGURES, PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, gpu_texts, join
 
@@ -60,7 +60,7 @@ def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
         machine.values.grow(target, join(dict.get(machine.values, target, NOTHING), value))
     elif isinstance(target, (cst.Tuple, cst.List)):
         count = len(target.elements)
-        _tell_dims(machine, value, count)
+        dimensions.unpacked(machine, value, count)
         for position, element in enumerate(target.elements):
             if isinstance(element, cst.StarredElement):
                 assign(machine, element.value, rearranged.rest_of(machine, value, element))
@@ -87,17 +87,6 @@ def _renew(machine: Machine, target: cst.Attribute, receiver: Value, value: Valu
     tensor = all(isinstance(obj, Zero) for obj in receiver.objs)
     if target.attr.value == "data" and isinstance(target.value, cst.Name) and tensor and value.sources:
         machine.bind(target.value.value, value)
-
-
-def _tell_dims(machine: Machine, value: Value, count: int) -> None:
-    """`batch, time, width = x.shape`: so many dimensions `x` has."""
-    for obj in value.objs:
-        site = obj.site.func if isinstance(obj, Shape) and isinstance(obj.site, cst.Call) else obj.site
-        if isinstance(obj, Shape) and isinstance(site, cst.Attribute):
-            of = site.value if site.attr.value in ("shape", "size") else None
-            known = machine.frame.env.get(of.value) if isinstance(of, cst.Name) else None
-            if isinstance(of, cst.Name) and known is not None and known.dims < count:
-                machine.frame.env[of.value] = replace(known, dims=count)
 
 
 def _assign_item(machine: Machine, target: cst.Subscript, value: Value) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from distify_codemods.allocation import Obj, Ref
-from distify_codemods.interpreter import cuts, forms, pairing, reshaping, rows, scales, sizes, whole
+from distify_codemods.interpreter import cuts, dimensions, forms, pairing, reshaping, rows, scales, sizes, whole
 from distify_codemods.libraries import in_place, torch_losses, torch_nn, torch_tensors
 from distify_codemods.objects import Arguments, Sequence
 from distify_codemods.ordered import EMPTY, Ordered
@@ -138,6 +138,8 @@ def _dims_left(name: str, tensor: Value, arguments: Arguments) -> int:
     several = name in _SPLITTING or name in _OF_ONE_NUMBER
     one = tensor.scale in PER_SAMPLE and (name in _FLATTENING or name in _OF_TENSORS)
     known = 0 if several or name in _FLATTENING else tensor.dims
+    if name == "squeeze" and reshaping.dimension(arguments, 0)[0]:
+        known = max(tensor.dims - 1, 0)
     if name == "flatten":
         known = reshaping.dims_flattened(tensor, arguments)
     elif name in _AS_ANOTHER:
@@ -224,7 +226,7 @@ def _computed(machine: Machine, name: str, tensor: Value, arguments: Arguments, 
     scale = scales.matrix_product(left.scale, turned.get(right.scale, right.scale), dims)
     scale = scales.elementwise(tensor.scale, scale) if added else scale
     sources = sources_of([tensor, *arguments.all()])
-    return Value(scale=scale, sources=sources, dims=max(dims, 2) if name == "linear" else dims)
+    return Value(scale=scale, sources=sources, dims=max(dims, reshaping.DIMS.get(name, 0)))
 
 
 def _coupled(machine: Machine, name: str, tensor: Value, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -255,6 +257,7 @@ def _size(machine: Machine, tensor: Value, arguments: Arguments, node: cst.CSTNo
     along = 0 if tensor.scale is not S.TURNED else 1
     if dimension is None:
         return Value(machine.made(Shape, node, along, along=along).alone, S.COUNT, forms.counting(tensor))
+    dimensions.asked_by_call(machine, node, dimension.constant())
     counted = S.SUM if tensor.scale is S.RAGGED else S.COUNT
     if dimension.constant() != along:
         return Value(sources=forms.sources_of(tensor))

@@ -92,9 +92,11 @@ _BY_ENTRY = ("Dropout", "PReLU", "Flatten", "Unflatten")
 _KEEPING = (
     "Conv", "BatchNorm", "GroupNorm", "InstanceNorm", "Dropout", "MaxPool", "AvgPool", "Adaptive", "Upsample", "PReLU",
 )  # fmt: skip
+#: What has another dimension for what it looks up.
+EMBEDDING = "torch.nn.Embedding"
 #: How many dimensions the output of a module has at least, if the samples lie along the first.
 _DIMS = {
-    **dict.fromkeys(("torch.nn.Linear", "torch.nn.Embedding", "torch.nn.LayerNorm"), 2),
+    **dict.fromkeys(("torch.nn.Linear", "torch.nn.LayerNorm"), 2),
     **{f"torch.nn.{name}{size}d": size + 2 for name in ("Conv", "ConvTranspose", "BatchNorm") for size in (2, 3)},
     "torch.nn.Conv1d": 3, "torch.nn.ConvTranspose1d": 3, "torch.nn.BatchNorm1d": 2,
 }  # fmt: skip
@@ -160,6 +162,8 @@ def may_hold_batchnorm(name: str) -> bool:
 
 def dims_of(name: str, given: int) -> int:
     """How many dimensions the output of a module has at least, given something that has so many."""
+    if name == EMBEDDING:
+        return max(given, 1) + 1
     kept = name in BESIDE or name.removeprefix(OWN).startswith(_KEEPING)
     return max(_DIMS.get(name, 0), given if kept else 0)
 
