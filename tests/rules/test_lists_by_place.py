@@ -66,3 +66,33 @@ def test_what_is_made_of_each_sample_is_made_by_the_rank_that_has_it(turn: str) 
     converted = conversion_of(of_a_list(turn), options=Options())
     assert converted.strategy is Strategy.SHARDED
     assert "rt.gather_samples" not in converted.files[0].after.decode()
+
+
+UNET = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+        self.up = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 1)])
+
+    def forward(self, x):
+        kept = []
+        for layer in self.down:
+            x = layer(x)
+            kept.append(x)
+        for i, layer in enumerate(self.up):
+            x = layer(x)
+            x += kept[-(i + 1)].mean(1, keepdim=True)
+        return x
+
+
+model = Net()
+"""
+
+
+def test_what_layers_made_is_no_list_of_samples() -> None:
+    """A list with an item for each layer, found by the number of the layer."""
+    before = script(model=UNET)
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARDED
+    by_sample = before.replace("for layer in self.down:\n            x = layer(x)\n", "for x in x:\n")
+    assert conversion_of(by_sample, options=Options()).strategy is Strategy.SHARED

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from distify_codemods.allocation import Obj
-from distify_codemods.interpreter import holding
+from distify_codemods.interpreter import holding, lengths
 from distify_codemods.objects import Instance, Mapping, Sequence
 from distify_codemods.origins import PART, Counter, Row
 from distify_codemods.scale import PER_SAMPLE, Scale
@@ -39,12 +39,18 @@ def taken(machine: Machine, node: cst.Subscript, receiver: Value, key: Value, it
 
 
 def of_list(machine: Machine, node: cst.Subscript, listed: Sequence, item: Value) -> Value:
-    """`rows[i]`, of a list that may have an item for each sample."""
+    """`rows[i]`, of a list that may have an item for each sample, and has not as many whatever the batch is."""
     index = node.slice[0].slice
-    samples = listed.of_each or (PART in item.sources and item.scale in PER_SAMPLE)
+    samples = listed.of_each or (PART in item.sources and item.scale in PER_SAMPLE and not _has_its_own_length(listed))
     if not samples or not isinstance(index, cst.Index):
         return item
     return item.adding([_row(machine, node, _turn_of(index.value, machine.values.get(index.value, NOTHING)))])
+
+
+def _has_its_own_length(listed: Sequence) -> bool:
+    """`skips.append(x)` in the turns over layers"""
+    many = lengths.of(Value(listed.alone))
+    return many is not None and many.scale is Scale.CONST
 
 
 def _row(machine: Machine, node: cst.CSTNode, counter: Counter | None) -> Row:
