@@ -14,7 +14,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core, made_of, root
 from distify_codemods.interpreter import files
-from distify_codemods.libraries import effects, listings, outside, paths, progress, torch_nn
+from distify_codemods.libraries import computing, effects, listings, outside, paths, progress, torch_nn
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.naming import brief
 from distify_codemods.objects import (
@@ -367,6 +367,8 @@ def is_unknown(event: Event) -> bool:
     if event.kind is Kind.METHOD and (is_writing_method(event) or event.name in effects.READING_METHODS):
         return False
     owners = [library for obj in event.receiver.objs for library in _libraries(core(root(obj)))]
+    if event.kind is Kind.FORWARD:
+        owners = [one for one in owners if not computing.is_a_model(one)]  # which is given tensors, or texts
     name = event.name if event.kind is Kind.METHOD else ""
     return any(not effects.is_tracker(one) and not effects.is_known(one, name) for one in owners)
 

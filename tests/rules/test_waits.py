@@ -631,3 +631,22 @@ def test_a_log_that_is_not_written_in_the_loop_is_waited_for_once() -> None:
     new = logged('rows = open("log.csv").read()\n', "", f"{LOG}log.close()\n")
     assert new.count("rt.barrier()") == 1
     assert f"    {WAIT}" not in new
+
+
+MODELS = """\
+import glob
+import json
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+"""
+
+
+@pytest.mark.parametrize("call", ["tokens = tokenizer(texts)", "told = other(**tokenizer(texts))"])
+def test_models_and_tokenizers_read_no_files_when_they_are_called(call: str) -> None:
+    setup = """\
+texts = [json.load(open(one)) for one in sorted(glob.glob("texts/*.json"))]
+other = AutoModelForSequenceClassification.from_pretrained("small")
+tokenizer = AutoTokenizer.from_pretrained("small")
+"""
+    saved = "    other.save_pretrained(f'out/{epoch}')\n"
+    loop = LOOP.replace("        loss = ", f"        {call}\n        loss = ", 1) + saved
+    assert "rt.barrier()" not in converted(script(imports=IMPORTS + MODELS, setup=setup, loop=loop), Options())

@@ -234,9 +234,20 @@ def _of_an_object(machine: Machine, obj: External, arguments: Arguments, node: c
         first, stars = "labels" in arguments.keywords, arguments.star is not None or arguments.double_star is not None
         if computing.has_a_label_for_each_sample(obj.name) and (first or stars):
             return Value(scale=scale, sources=sources | [machine.made(Labelled, node, first, first=first)])
+        if _lists_features(obj):
+            features = machine.made(Sequence, node, obj, "features", lengths=((node, Value()),))
+            features.grow(Value(scale=scale, sources=sources, dims=4))
+            return Value(features.alone, scale, sources)
         dims = _dims_of(obj, arguments.first.dims)
         return Value(scale=scale, sources=sources, dims=dims, one_row=one_row)
     return Value(scale=Scale.UNKNOWN, sources=sources)
+
+
+def _lists_features(model: External) -> bool:
+    """`timm.create_model(name, features_only=True)`"""
+    by = computing.told_to_list(model.name)
+    told = model.arguments.keywords.get(by) if by and model.arguments is not None else None
+    return by == "" or (told is not None and told.constant() is True)
 
 
 def _dims_of(layer: Obj | None, given: int) -> int:

@@ -68,6 +68,30 @@ OF_SEVERAL = frozenset(
         "torchvision.models.inception_v3", "torchvision.models.googlenet",
     ]
 )  # fmt: skip
+_MODELS = (
+    "torch.nn.", "torchvision.models.", "timm.", "transformers.", "segmentation_models_pytorch.", "lpips.",
+    "efficientnet_pytorch.", "torch_geometric.nn.", "pytorch_msssim.",
+)  # fmt: skip
+
+
+def is_a_model(name: str) -> bool:
+    """Whether what a library's function or class of that name makes is a model, or what prepares its inputs, that is
+    given tensors and texts; a pipeline of transformers opens what it is given the path of."""
+    return name.startswith(_MODELS) and "pipeline" not in name
+
+
+#: What makes encoders that return a list of feature maps, and what they are told for that, if anything.
+_OF_FEATURES = {
+    "segmentation_models_pytorch.encoders.get_encoder": "", "timm.create_model": "features_only",
+    "timm.models.create_model": "features_only",
+}  # fmt: skip
+
+
+def told_to_list(name: str) -> str | None:
+    """By which argument a model returns a list of feature maps; empty: it always does; None: it never does."""
+    return _OF_FEATURES.get(name)
+
+
 #: Functions, and methods of tensors, that do.
 SEVERAL = frozenset(
     """chunk split unbind tensor_split hsplit vsplit dsplit meshgrid broadcast_tensors max min median mode sort topk

@@ -177,7 +177,7 @@ def _agreement(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
 def _work(original: Trace, ranks: Sequence[Trace], _: Tolerance) -> Check:
     """Ranks that all train on the whole batch take the right steps too, and no time is won."""
     if not original.training_inputs:
-        return _nothing("no model was called with tensors in training")
+        return _nothing("no model was called with tensors in training mode")
     if all(trace.shares_forwards and not trace.share[1] for trace in ranks):
         return _nothing("of what is shared, no call of a model was seen: methods, or losses, which see whole batches")
     shares = [_share(original, trace) for trace in ranks]
