@@ -122,3 +122,16 @@ def test_nor_is_one_of_training(loss: str) -> None:
     assert conversion.strategy is Strategy.SHARED
     told = [one.message for one in conversion.of(Level.ADVICE) if one.code == "SHARE01"]
     assert ["how many rows each has is not known" in one for one in told] == [True]
+
+
+UNPACKED = SCRIPT.replace(
+    "x, edge_index, batch):", "data):\n        x, edge_index, batch = data.x, data.edge_index, data.batch"
+).replace("model(data.x, data.edge_index, data.batch)", "model(data)")
+
+
+@pytest.mark.parametrize("layers", [1, 9])
+def test_what_is_dropped_of_rows_that_were_pooled_is_of_each_graph(layers: int) -> None:
+    """By however many names the rows have come from the batch."""
+    steps = "        rows = nn.functional.relu(rows)\n" * layers
+    before = UNPACKED.replace("        return", f"{steps}        rows = nn.functional.dropout(rows)\n        return")
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARDED

@@ -64,7 +64,7 @@ class _Rows:
             first = named if named is not None else next(iter(given[where.position :]), None)
             return first is not None and self._is_number(first, depth + 1)
         if name.endswith("_like"):
-            return bool(given) and self.is_given(given[0], depth + 1)
+            return bool(given) and self.is_given(given[0])
         if name:  # `torch.bernoulli(torch.full((n,), 0.1))`
             return bool(given) and self.are_of(given[0], depth + 1)
         if not isinstance(node.func, cst.Attribute):
@@ -88,10 +88,10 @@ class _Rows:
         asked = node.func if isinstance(node, cst.Call) else node
         if isinstance(asked, cst.Attribute) and asked.attr.value in _FORMS:
             only = not isinstance(node, cst.Call) or not node.args or tree.code_of(node.args[0].value) == "0"
-            return only and self.is_given(asked.value, depth + 1)
+            return only and self.is_given(asked.value)
         if not isinstance(node, cst.Call) or not isinstance(asked, cst.Name) or asked.value != "len":
             return False
-        return len(node.args) == 1 and self.is_given(node.args[0].value, depth + 1)
+        return len(node.args) == 1 and self.is_given(node.args[0].value)
 
     def _is_given_as_number(self, name: cst.Name, depth: int) -> bool:
         """Whether whoever calls the function gives it such a number: `self.noise(x.shape[0])`."""
@@ -101,29 +101,40 @@ class _Rows:
         is_parameter = any(isinstance(one, cst.Param) for one in self.module.flow(name).reaching(name))
         return is_parameter and _Rows(self.facts, caller)._is_number(given, depth)
 
-    def is_given(self, node: cst.BaseExpression, depth: int = 0) -> bool:
+    def is_given(self, node: cst.BaseExpression) -> bool:
         """Whether a tensor is what the function was given, or was made of it."""
-        if depth > _DEEPEST or any(isinstance(obj, Parameters) for obj in self.facts.value(node).objs):
-            return False
-        for name in (one for one in tree.walk(node) if isinstance(one, cst.Name) and one.value not in ("self", "cls")):
-            bound = self.module.flow(name).reaching(name)
-            if any(isinstance(one, cst.Param) for one in bound):
-                return True
-            if any(self.is_given(one, depth + 1) for one in self._assigned(name)):
-                return True
+        left, seen = [node], set[cst.CSTNode]()
+        while left:
+            one = left.pop()
+            if one in seen or any(isinstance(obj, Parameters) for obj in self.facts.value(one).objs):
+                continue
+            seen.add(one)
+            for name in (part for part in tree.walk(one) if isinstance(part, cst.Name)):
+                own = name.value in ("self", "cls")
+                if not own and any(isinstance(part, cst.Param) for part in self.module.flow(name).reaching(name)):
+                    return True
+                left += self._assigned(name)
         return False
 
     def _assigned(self, name: cst.Name, of_several: bool = False) -> list[cst.BaseExpression]:
-        """What a name may have been given; `of_several`: also where it is the first of them, `n, *rest = x.shape`."""
+        """What a name may have been given, also as one of several: `x, edges = data.x, data.edges`; `of_several`: where
+        it is the first of what they are taken out of, `n, *rest = x.shape`, all of that."""
         found: list[cst.BaseExpression] = []
         for bound in self.module.flow(name).reaching(name):
-            target = self.module.parents.get(bound)
-            if of_several and isinstance(target, cst.Element):
-                several = self.module.parents.get(target)
-                if isinstance(several, (cst.Tuple, cst.List)) and several.elements[0] is target:
-                    target = self.module.parents.get(several)
+            element = self.module.parents.get(bound)
+            row = self.module.parents.get(element) if isinstance(element, cst.Element) else None
+            target = self.module.parents.get(row) if isinstance(row, (cst.Tuple, cst.List)) else element
             holder = self.module.parents.get(target) if isinstance(target, cst.AssignTarget) else None
-            if isinstance(holder, cst.Assign):
+            if not isinstance(holder, cst.Assign):
+                continue
+            if not isinstance(row, (cst.Tuple, cst.List)):
+                found.append(holder.value)
+                continue
+            place = [one is element for one in row.elements].index(True)
+            told = holder.value.elements if isinstance(holder.value, (cst.Tuple, cst.List)) else ()
+            if len(told) == len(row.elements):
+                found.append(told[place].value)
+            elif of_several and place == 0:
                 found.append(holder.value)
         return found
 
