@@ -183,6 +183,8 @@ TURNED = [
     "x = x * nn.functional.one_hot(y.long()).size(-1)",
 ]
 TURNED_BACK = [
+    "z = x.view(-1, 2, 2).unsqueeze(0)\nz[..., 0, :] = 0\nx = z.squeeze(0).flatten(1)",
+    "z = torch.zeros(2, len(x), 4)\nfor s in range(4):\n    z[..., s] = x[:, s]\nx = x * z[0]",
     "x = x.t().contiguous().t()",
     "x = x.view(-1, 2, 2).mT.reshape(-1, 4)",
     "x = x.view(-1, 1, 4).transpose(0, 1).reshape(-1, 4)",

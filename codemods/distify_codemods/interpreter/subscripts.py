@@ -167,7 +167,7 @@ def tensor_item(machine: Machine, receiver: Value, node: cst.Subscript, keys: li
         scale = _sample_item(machine, receiver, node, keys)
         sources |= [PART] if isinstance(node.slice[0].slice, cst.Index) and scale is not Scale.RAGGED else []
     elif scale is Scale.TURNED:
-        scale = _turned_item(node, keys)
+        scale = _turned_item(receiver, node, keys)
     elif scale is Scale.RAGGED:
         scale = _ragged_item(node, keys)
     elif scale is Scale.CONST and any(key.scale is not Scale.CONST for key in keys):
@@ -231,9 +231,12 @@ def _is_a_part(machine: Machine, cut: cst.Slice) -> bool:
     return len(bounds) < 2 and all(bound.objs == SIZE for bound in bounds)
 
 
-def _turned_item(node: cst.Subscript, keys: list[Value]) -> Scale:
+def _turned_item(receiver: Value, node: cst.Subscript, keys: list[Value]) -> Scale:
     """Of a tensor with the samples along its second dimension: `steps[-1]` has one entry per sample."""
     first, *rest = (element.slice for element in node.slice)
+    if isinstance(first, cst.Index) and isinstance(first.value, cst.Ellipsis) and receiver.dims - len(rest) > 1:
+        others = all(key.scale is Scale.CONST and not key.mask and not key.is_none for key in keys[1:])
+        return Scale.TURNED if others else Scale.UNKNOWN  # `steps[..., 0]`, of at least three dimensions
     if keys[0].mask or keys[0].scale in PER_SAMPLE or (isinstance(first, cst.Index) and _unclear(first.value)):
         return Scale.UNKNOWN
     if rest and not _is_all(rest[0]):
