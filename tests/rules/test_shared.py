@@ -545,6 +545,16 @@ def test_one_whole_graph() -> None:
     ]
 
 
+@pytest.mark.parametrize("layer", ["Linear(4, 1)", "MLP([4, 4, 1])"])
+def test_layers_of_each_node_by_itself_take_no_graph(layer: str) -> None:
+    step = "nn.functional.mse_loss(model(graph.x), graph.y).backward()"
+    loop = f"for epoch in range(3):\n    optimizer.zero_grad()\n    {step}\n    optimizer.step()\n"
+    imports = f"{IMPORTS}from torch_geometric.nn import MLP, Linear\nfrom graphs import load\n"
+    model = GRAPH.replace("GCNConv(4, 1)", layer).replace("x, edges", "x")
+    before = script(imports=imports, data="graph = load()\n", model=model, loop=loop, loader="")
+    assert conversion_of(before, options=SHARED).outcome is Outcome.CONVERTED
+
+
 def test_one_whole_graph_of_whose_edges_a_step_takes_some() -> None:
     """Whoever took a share of these edges would still compute with all of the graph: that is what is told."""
     loop = """\
