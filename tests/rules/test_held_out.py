@@ -29,6 +29,11 @@ def test_what_is_drawn_before_training_is_the_same_on_all_ranks() -> None:
     assert "from_main_process" not in conversion.files[0].after.decode()
 
 
+def test_what_a_generator_of_its_own_drew_may_differ() -> None:
+    data = "g = torch.Generator()\ng.seed()\nx_test, y_test = torch.randn(9, 4, generator=g), torch.zeros(9, 1)\n"
+    assert conversion_of(held_out(data=data), options=Options()).strategy is Strategy.SHARED
+
+
 @pytest.mark.parametrize("setup", ["x_test = torch.randn(9, 4)", "x_test = x_test + torch.randn(9, 4)"])
 def test_what_is_drawn_between_passes_is_not(setup: str) -> None:
     before = held_out().replace("    with torch.no_grad", f"    {setup}\n    with torch.no_grad")

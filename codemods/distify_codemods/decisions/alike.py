@@ -15,8 +15,8 @@ import libcst as cst
 from distify_codemods.allocation import Obj, Turn
 from distify_codemods.decisions import meetings, row_counts, streams
 from distify_codemods.decisions.base import Decisions, Link
-from distify_codemods.decisions.between import has_a_stream_of_its_own
 from distify_codemods.decisions.marks import marks, with_evidence
+from distify_codemods.decisions.own_streams import has_a_stream_of_its_own
 from distify_codemods.decisions.several import around
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts

@@ -15,6 +15,7 @@ from distify_codemods.allocation import Obj
 from distify_codemods.control_flow import parameters_of
 from distify_codemods.decisions import streams
 from distify_codemods.decisions.base import Decisions, Link, chain
+from distify_codemods.decisions.own_streams import has_a_stream_of_its_own
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core, root
@@ -89,14 +90,6 @@ def draws(event: Event) -> bool:
         roots = [core(obj) for obj in event.receiver.objs]
         return any(isinstance(obj, External) and obj.name.startswith("pandas.") for obj in roots)
     return streams.draws_by_itself(event) or (event.kind is Kind.CALL and drawing.draws(event.name))
-
-
-def has_a_stream_of_its_own(event: Event) -> bool:
-    """Whether a call is given a generator or a seed, is one's method, or does no more than make one or look at it."""
-    own = event.arguments.keywords.keys() & drawing.OWN_STREAM
-    roots = [core(obj) for obj in event.receiver.objs]
-    generators = any(isinstance(obj, External) and obj.name in drawing.OWN_STATE for obj in roots)
-    return bool(own) or generators or event.name in drawing.OWN_STATE or "state" in event.name.rpartition(".")[2]
 
 
 def _is_harmless(facts: Facts, event: Event) -> bool:

@@ -13,6 +13,7 @@ from distify_codemods.decisions.caught import may_be_caught
 from distify_codemods.decisions.handed_on import handed_on
 from distify_codemods.decisions.marks import with_evidence
 from distify_codemods.decisions.names import bound_by
+from distify_codemods.decisions.own_streams import has_a_stream_of_its_own
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts, dealt_by, wrapped
 from distify_codemods.inside import core, root
@@ -52,7 +53,7 @@ def _is_drawn_before_training(facts: Facts, node: cst.BaseExpression) -> bool:
     sites = {one.site for one in sources if isinstance(one, Draw)}
     drawing = [event for event in seen.run.events if event.node in sites]
     return bool(sites) and sites == {event.node for event in drawing} and not any(
-        _in_training_run(seen, event) for event in drawing
+        _in_training_run(seen, event) or has_a_stream_of_its_own(event) for event in drawing
     )  # fmt: skip
 
 

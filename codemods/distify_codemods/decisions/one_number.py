@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods import tree
-from distify_codemods.decisions.between import has_a_stream_of_its_own
 from distify_codemods.decisions.differing import reached_alike, why_different
+from distify_codemods.decisions.own_streams import has_a_stream_of_its_own
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.interpreter import sizes

@@ -12,8 +12,8 @@ import libcst as cst
 
 from distify_codemods.decisions import streams
 from distify_codemods.decisions.base import Decisions, Link, made_at
-from distify_codemods.decisions.between import has_a_stream_of_its_own
 from distify_codemods.decisions.marks import marks, with_evidence
+from distify_codemods.decisions.own_streams import has_a_stream_of_its_own
 from distify_codemods.events import Kind
 from distify_codemods.naming import brief
 from distify_codemods.origins import Outlived

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from distify_codemods.decisions.base import Decisions, Link, made_at
-from distify_codemods.decisions.between import has_a_stream_of_its_own
 from distify_codemods.decisions.marks import marks, with_evidence
+from distify_codemods.decisions.own_streams import has_a_stream_of_its_own
 from distify_codemods.events import Kind
 from distify_codemods.facts import Facts
 from distify_codemods.naming import brief

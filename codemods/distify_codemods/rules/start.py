@@ -8,6 +8,7 @@ from distify_codemods import tree
 from distify_codemods.decisions import between
 from distify_codemods.decisions.base import chain
 from distify_codemods.decisions.log_records import log_records
+from distify_codemods.decisions.own_streams import has_a_stream_of_its_own
 from distify_codemods.events import Event, Kind
 from distify_codemods.interpreter.frames import Frame
 from distify_codemods.libraries import devices, drawing, seeding
@@ -87,7 +88,7 @@ def _concerns_ranks(context: Context, event: Event) -> bool:
 def _may_draw(event: Event) -> bool:
     """Whether random numbers are drawn from the streams that ranks have in common, or that cannot be told."""
     unknown = drawing.may_draw(event.name) and not seeding.is_seeding(event.name)
-    return between.draws(event) or (unknown and not between.has_a_stream_of_its_own(event))
+    return between.draws(event) or (unknown and not has_a_stream_of_its_own(event))
 
 
 def _chooses_a_device(event: Event) -> bool:
