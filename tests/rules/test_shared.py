@@ -960,3 +960,32 @@ def test_the_headline_says_what_averages_gradients() -> None:
     new = conversion.files[0].after.decode()
     assert ("rt.all_reduce_gradients(optimizer)" in new, "DistributedDataParallel(" in new) == (True, False)
     assert conversion.headline == "sharded data, and gradients averaged by a line before each step"
+
+
+PARTS_BY_NUMBER = """\
+class Parts(nn.Module):
+    def __init__(self, count):
+        super().__init__()
+        for number in range(count):
+            setattr(self, "part" + str(number), nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1)))
+
+    def forward(self, x):
+        return self.part0(x) + self.part1(x)
+
+    def save(self, path):
+        for number in range(2):
+            torch.save(getattr(self, "part" + str(number)).cpu().state_dict(), path)
+        torch.save(self.cpu().state_dict(), path)
+
+
+model = nn.DataParallel(Parts(int(input())))
+"""
+
+
+def test_what_is_set_by_names_that_are_put_together_is_no_method_of_modules() -> None:
+    """All ranks move the model, rank 0 alone writes; nobody computes anything with a part there."""
+    before = script(model=PARTS_BY_NUMBER, loop=f"{LOOP}    model.module.save(f'{{epoch}}.pt')\n")
+    conversion = conversion_of(before, options=SHARED)
+    assert conversion.outcome is Outcome.CONVERTED
+    after = conversion.files[0].after.decode()
+    assert "        rt.main_process_only(torch.save)(self.cpu().state_dict(), path)\n" in after

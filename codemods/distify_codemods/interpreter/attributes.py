@@ -99,7 +99,7 @@ def _is_unwrapped(machine: Machine, obj: Obj) -> bool:
     """Whether it stands for its own wrap, whose `module` it is; unless it has one itself."""
     if not isinstance(obj, (Instance, External)) or obj not in machine.unwrapped or "module" in obj.attributes:
         return False
-    return not isinstance(obj, Instance) or not machine.attribute(obj, "module").objs
+    return not isinstance(obj, Instance) or obj.of is None or obj.of.member("module") is None
 
 
 def holders(machine: Machine, receiver: Value, name: str) -> list[Obj]:

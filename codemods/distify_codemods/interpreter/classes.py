@@ -68,7 +68,8 @@ def attribute(
     found = _inherited(machine, cls, obj, name, node)
     if found is not None:
         return found
-    if ANY in obj.attributes and not name.startswith("__"):  # special methods are the class's
+    of_module = name in torch_nn.METHODS and any(one.startswith(torch_nn.OWN) for one in cls.libraries)
+    if ANY in obj.attributes and not of_module and not name.startswith("__"):  # special methods are the class's
         return obj.attributes[ANY]
     special = _special(machine, obj, cls, name)
     if special is not None:

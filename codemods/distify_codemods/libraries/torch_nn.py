@@ -92,6 +92,14 @@ _BY_ENTRY = ("Dropout", "PReLU", "Flatten", "Unflatten")
 _KEEPING = (
     "Conv", "BatchNorm", "GroupNorm", "InstanceNorm", "Dropout", "MaxPool", "AvgPool", "Adaptive", "Upsample", "PReLU",
 )  # fmt: skip
+#: Methods that each module has, whatever is set under names that are not known.
+METHODS = frozenset(
+    """apply bfloat16 buffers children cpu cuda double eval extra_repr float get_buffer get_parameter get_submodule half
+    ipu load_state_dict modules mtia named_buffers named_children named_modules named_parameters parameters
+    register_backward_hook register_buffer register_forward_hook register_forward_pre_hook register_full_backward_hook
+    register_full_backward_pre_hook register_module register_parameter requires_grad_ set_extra_state set_submodule
+    share_memory state_dict to to_empty train type xpu zero_grad add_module compile""".split()
+)
 #: What has another dimension for what it looks up.
 EMBEDDING = "torch.nn.Embedding"
 #: How many dimensions the output of a module has at least, if the samples lie along the first.
