@@ -263,3 +263,33 @@ def test_batches_that_rank_0_may_take_alone(text: str) -> None:
 
 def test_batches_that_all_ranks_draw_alike() -> None:
     assert "from_main_process" not in converted(script(model=MODEL + "x, y = next(iter(loader))\n"), SHARED)
+
+
+FROM_A_DATABASE = """\
+class Rows(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        base = sqlite3.connect("rows.db")
+        for x, y in base.execute({query!r}):
+            yield torch.tensor([x] * 4), torch.tensor([y])
+
+
+data = Rows()
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "by_itself"),
+    [
+        ("SELECT x, y FROM a ORDER BY RANDOM() LIMIT 8", True),
+        ("select x, y from a where rand() < 0.1", True),
+        ("SELECT x, y FROM a ORDER BY rowid", False),
+        ("SELECT x, random_seed FROM a", False),
+    ],
+)
+def test_rows_that_a_database_draws_are_rank_zeros(query: str, by_itself: bool) -> None:
+    before = script(
+        imports=f"{IMPORTS}import sqlite3\n", data=FROM_A_DATABASE.format(query=query),
+        loader="loader = DataLoader(data, batch_size=8)\n",
+    )  # fmt: skip
+    after = converted(before, SHARED)
+    assert ("        x, y = rt.from_main_process((x, y))\n" in after) is by_itself

@@ -11,12 +11,13 @@ import libcst as cst
 
 from distify_codemods import file_events, tree
 from distify_codemods.allocation import Const, Obj
+from distify_codemods.answers import answered_once
 from distify_codemods.batches import loaders_of
 from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core, made_of
 from distify_codemods.interpreter import files
-from distify_codemods.libraries import drawing, seeding, torch_data
+from distify_codemods.libraries import drawing, seeding, sql, torch_data
 from distify_codemods.objects import External, Method, Setting
 from distify_codemods.ordered import Ordered
 from distify_codemods.origins import Counter, Origin
@@ -26,6 +27,8 @@ from distify_codemods.scale import Scale
 from distify_codemods.values import Value
 
 _SEEDS = ("seed", "random_state")
+_TEXTS = (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString)
+_AT_RANDOM = "a database is asked for rows at random, and draws from random numbers of its own"
 #: Of Hugging Face's data sets; without a seed they draw from the operating system.
 _SHUFFLES = frozenset({"shuffle", "train_test_split"})
 
@@ -132,14 +135,15 @@ def batches(facts: Facts) -> Iterator[Drawn]:
     called, told = [event.name for event in facts.of_kind(Kind.CALL)], seeded_libraries(facts)
     names = (name for name in called if name.startswith((*drawing.OF_THEIR_OWN, *torch_data.OTHERS)))
     library = next((name for name in names if not name.startswith(told)), "")
-    why = _of_its_own(library)
-    for loop in facts.training_loops if library else ():
+    asked = asked_at_random(facts)
+    why = _of_its_own(library) if library else _AT_RANDOM
+    for loop in facts.training_loops if library or asked else ():
         unknown = not loop.draws and isinstance(loop.node, cst.For) and isinstance(loop.node.body, cst.IndentedBlock)
         if unknown and isinstance(loop.node, cst.For) and (taken := _taken(facts, loop.node)):
             yield Drawn(loop.module, loop.node, taken, why)
         for draw in loop.draws:
             yield from _where(facts, draw, loop.node, why)
-    for draw in _taken_besides(facts) if library else ():
+    for draw in _taken_besides(facts) if library or asked else ():
         yield from _where(facts, draw, draw.node, why)
     changed = {event.node: event for event in facts.of_kind(Kind.FORWARD) if _draws_by_itself(event, told)}
     for event in changed.values() if library else ():
@@ -156,8 +160,25 @@ def unplaced(facts: Facts) -> Iterator[Drawn]:
         and (drawing.augments(event.name) or event.name.startswith(torch_data.OTHERS))
     )  # fmt: skip
     event = next(drawing_ones, None)
-    if event is not None and isinstance(event.node, cst.BaseExpression) and next(batches(facts), None) is None:
+    asked = asked_at_random(facts) if event is None else None
+    if (event is None and asked is None) or next(batches(facts), None) is not None:
+        return
+    if event is not None and isinstance(event.node, cst.BaseExpression):
         yield Drawn(event.module, event.node, (), _of_its_own(event.name))
+    elif asked is not None:
+        yield Drawn(*asked, (), _AT_RANDOM)
+
+
+@answered_once
+def asked_at_random(facts: Facts) -> tuple[Module, cst.BaseExpression] | None:
+    """A text by which a database is asked for rows at random."""
+    for module in facts.run.frames:
+        if sql.AT_RANDOM.search(module.file.data.decode(errors="replace")):
+            texts = (node for node in tree.walk(module.tree) if isinstance(node, _TEXTS))
+            found = next((node for node in texts if sql.AT_RANDOM.search(tree.code_of(node))), None)
+            if found is not None:
+                return module, found
+    return None
 
 
 def _of_its_own(library: str) -> str:

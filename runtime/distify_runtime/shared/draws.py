@@ -9,7 +9,7 @@ import enum
 import functools
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -47,6 +47,8 @@ _LIMITING = frozenset("clamp clip clamp_min clamp_max relu hardtanh minimum maxi
 _SOME_WEIGHT = 0.5
 
 
+#: What sees functions above autograd now.
+_seen: _Functions | None = None
 #: More than any pass draws.
 _DRAWS = 1_000_000
 
@@ -77,15 +79,20 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.drops = self.has_sides = False
         self._along, self._turn, self._side = along, turn, side
         self._functions = _Functions(self)
+        self._outer: _Functions | None = None
 
     def __enter__(self) -> OneRow:
+        global _seen
+        self._outer, _seen = _seen, self._functions
         self._functions.__enter__()  # type: ignore[no-untyped-call]
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: Any) -> None:
+        global _seen
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._functions.__exit__(*error)  # type: ignore[no-untyped-call]
+        _seen = self._outer
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, name = kwargs or {}, func._schema.name.partition("::")[2]
@@ -184,6 +191,11 @@ class OneRow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         with _forked():
             torch.manual_seed(number + _DRAWS * self._turn)
             yield self._along[number] if number < len(self._along) else frozenset()
+
+
+def seen_above_autograd() -> AbstractContextManager[Any]:
+    """To be entered again where a backward pass computes what was computed now: there, torch has left it."""
+    return _seen or nullcontext()
 
 
 class _Functions(TorchFunctionMode):

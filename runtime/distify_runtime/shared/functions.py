@@ -10,6 +10,7 @@ import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from torch.nn import functional as F
 from torch.utils import checkpoint
 
 from distify_runtime.patching import wrap
-from distify_runtime.shared import normalisation, region, related
+from distify_runtime.shared import draws, normalisation, region, related
 from distify_runtime.shared.messages import of_line
 
 _patched = False
@@ -161,7 +162,7 @@ class _WithoutReentrance:
     _original = staticmethod(checkpoint._checkpoint_without_reentrant_generator)
 
     def __new__(cls, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        generator = cls._original(_again(fn), *args, **kwargs)
+        generator = cls._original(_again(fn, is_again=True), *args, **kwargs)  # torch itself calls it the first time
         return generator if region.current() is not None else _entered(generator)
 
 
@@ -172,7 +173,7 @@ class _Reentrant:
 
     @classmethod
     def apply(cls, run_function: Callable[..., Any], *args: Any) -> Any:
-        return cls._original.apply(_again(run_function), *args)
+        return cls._original.apply(_again(run_function, is_again=False), *args)
 
 
 def _entered(generator: Iterator[None]) -> Iterator[None]:
@@ -181,12 +182,14 @@ def _entered(generator: Iterator[None]) -> Iterator[None]:
         yield from generator
 
 
-def _again(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that computes the second time as it did the first. Its draws are looked after by torch."""
-    inside = region.current()
+def _again(function: Callable[..., Any], is_again: bool) -> Callable[..., Any]:
+    """A function that computes the second time as it did the first. Its draws are looked after by torch.
 
-    @functools.wraps(function)
-    def again(*args: Any, **kwargs: Any) -> Any:
+    is_again: whether the next time is the second one.
+    """
+    inside, seen = region.current(), draws.seen_above_autograd()
+
+    def once(*args: Any, **kwargs: Any) -> Any:
         if inside is None:
             with region.checkpointed():
                 return function(*args, **kwargs)
@@ -194,5 +197,12 @@ def _again(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
         with inside.entered(own_draws=False):
             return function(*args, **kwargs)
+
+    @functools.wraps(function)
+    def again(*args: Any, **kwargs: Any) -> Any:
+        nonlocal is_again
+        context, is_again = seen if is_again else nullcontext(), True
+        with context:
+            return once(*args, **kwargs)
 
     return again
