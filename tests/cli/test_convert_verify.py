@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from command_line import Here
 
 MIXED = b"""
@@ -58,3 +59,40 @@ def test_arguments_are_for_what_is_run(here: Here, script: Path) -> None:
         done = here("convert", "train.py", "--verify", *flags)
         assert done.code == 2
         assert "--verify is for what is written" in done.err
+
+
+NOISE = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+rows = torch.randn(64, 6)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+
+    def forward(self, x):
+        return x + self.layer(x) * (torch.rand(x.shape[0], 1) < 0.5)
+
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(6):
+    x = rows[torch.randperm(64)[:8]]
+    loss = (model(x) - 1).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("strategy", ["sharded", "shared"])
+def test_noise_in_a_model_whose_batches_no_loader_makes(strategy: str, here: Here, tmp_path: Path) -> None:
+    """It is a rank's own; what chooses the batches is drawn alike."""
+    (tmp_path / "train.py").write_text(NOISE)
+    here("convert", "train.py", "--yes", "--strategy", strategy)
+    ended = here("verify", "train.py", "train_dist.py")
+    assert "train.py: the same steps" in ended.out.decode(), ended.out.decode() + ended.err

@@ -11,6 +11,7 @@ class Moment:
     steps: int = 0  # optimizer steps so far
     draws: int = 0  # draws of noise since the last one: by these, each rank finds the same noise
     in_training: bool = False  # some loader has handed out a batch
+    forwards: int = 0  # calls of modules that train, and that are under way
     in_dataset: bool = False  # a sample is being fetched
     each_sample: bool = False  # noise is drawn for each sample, and not one row for all
     initialising: int = 0  # calls of `torch.nn.init` that are under way
@@ -28,13 +29,13 @@ class Moment:
 
     def step(self) -> None:
         self.steps += 1
-        self.draws = 0
+        self.draws = self.forwards = 0
         self.loss = nan
 
     @property
     def draws_noise(self) -> bool:
-        """Whether what is drawn now is for a batch: on a rank, for its share of it."""
-        return self.in_training and not self.in_dataset and not self.initialising
+        """Whether what is drawn now is for a batch, on a rank for its share: without a loader, in models alone."""
+        return (self.in_training or self.forwards > 0) and not self.in_dataset and not self.initialising
 
 
 NOW = Moment()

@@ -3,8 +3,8 @@
 So a rank that draws for its share of a batch gets what one process draws. Where forward passes are shared, each sample
 can have noise of its own: who draws for a part of a batch knows which it is. A single number is left to the script's
 own streams: whether the ranks agree about it is the conversion's business. (What has more dimensions is a row of noise,
-for a batch of one sample.) So is what is drawn before the first batch of a loader, and in initialisation: batches that
-a script chooses by itself, weights.
+for a batch of one sample.) So is what is drawn before the first batch of a loader, unless a model that trains does, and
+in initialisation: batches that a script chooses by itself, weights.
 """
 
 from __future__ import annotations

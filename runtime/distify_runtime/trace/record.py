@@ -230,7 +230,10 @@ def _watch_training(record: Record, most_steps: int) -> None:
     """Steps, and the numbers that innermost modules are fed in training: who does which share of the work."""
 
     def enter(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        if not module.training or not torch.is_grad_enabled() or is_comparing():
+        if not module.training or not torch.is_grad_enabled():
+            return
+        NOW.forwards += 1
+        if is_comparing():
             return
         numbers = _count(inputs) if torch.compiler.is_compiling() else _counted(inputs, sys._getframe(1))
         if not module._modules:
@@ -238,6 +241,10 @@ def _watch_training(record: Record, most_steps: int) -> None:
             rounds = any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
             record.rounded = (record.rounded[0] + rounds, record.rounded[1] + 1)
         record.work.enter(module, numbers)
+
+    def leave(module: nn.Module, *_: Any) -> None:
+        NOW.forwards = max(NOW.forwards - 1, 0) if module.training and torch.is_grad_enabled() else NOW.forwards
+        record.work.leave(module)
 
     def step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if _is_inside_of_a_step(optimizer, sys._getframe(1)):
@@ -258,7 +265,7 @@ def _watch_training(record: Record, most_steps: int) -> None:
 
     wrap(torch.autograd, "backward", backward)
     register_module_forward_pre_hook(enter)
-    register_module_forward_hook(lambda module, *_: record.work.leave(module))
+    register_module_forward_hook(leave, always_call=True)
     register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: record.begin(optimizer))
     register_optimizer_step_post_hook(step)
 
