@@ -65,6 +65,11 @@ def test_an_attempt_that_is_the_whole_training_is_not_left() -> None:
 
 
 CACHE = f"import os\nif not os.path.exists('note.txt'):\n{indented(NOTE)}"
+LISTED = """\
+import pathlib
+for file in pathlib.Path('old').iterdir():
+    file.unlink()
+"""
 ASKED = """\
 import os, requests
 if not os.path.exists('note.txt'):
@@ -115,6 +120,7 @@ def test_what_was_written_before_the_attempt_is_waited_for_before_it() -> None:
             "PATH01",
             f"try:\n    try:\n        int('x')\n    except ValueError:\n{indented(indented(NOTE))}{indented(READ)}",
         ),
+        ("PATH01", f"try:\n{indented(LISTED)}{indented(READ)}"),
         ("LOAD01", f"try:\n    kept = torch.save(torch.randn(3), 'last.pt')\n{indented(LOAD)}    print(kept)\n"),
     ],
 )

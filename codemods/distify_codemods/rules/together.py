@@ -141,7 +141,11 @@ def _enclosing(module: Module, node: cst.CSTNode) -> Iterable[cst.CSTNode]:
 
 
 def _is_told(context: Context, module: Module, node: cst.CSTNode) -> bool:
-    """Whether it is no branch on what files there are, or one on those that rank 0 sees."""
-    if not isinstance(node, cst.If) or not context.asks_the_disk(node):
+    """Whether it is no branch on what files there are, nor a loop over them, or on those that rank 0 sees."""
+    if isinstance(node, cst.For):
+        asks, asked = "file" in context.facts.value(node.iter).sources, node.iter
+    elif isinstance(node, cst.If):
+        asks, asked = context.asks_the_disk(node), node.test
+    else:
         return True
-    return any(one in context.plan(module).told for one in tree.walk(node.test))
+    return not asks or any(one in context.plan(module).told for one in tree.walk(asked))
