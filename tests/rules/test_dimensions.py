@@ -133,3 +133,50 @@ def test_what_is_asked_of_a_size_tells_that_it_is_there(asked: str, body: str) -
 def test_the_number_of_samples_tells_of_one_dimension(asked: str) -> None:
     before = TOKENS.format(asked=asked, body=OF_THE_LAST_TWO[0])
     assert conversion_of(before, options=Options()).strategy is Strategy.SHARED
+
+
+ROWS = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        {body}
+        return self.out(x)
+
+
+loader = DataLoader(TensorDataset(torch.randn(64, 4), torch.randn(64, 1)), batch_size=16)
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "n = x.shape[2] if x.dim() > 2 else 1",
+        "n = x.dim() > 2 and x.size(2)",
+        "n = [x.size(2) for _ in range(x.dim() - 2)]",
+        "n = lambda: x.shape[2]",
+        "assert x.dim() == 2, x.shape[2]",
+        "b, c, *others = x.shape",
+        "x = x[:, :, None]\n        shape = x.shape\n        x = x.flatten(1)\n        n = shape[2]",
+        "shape, x = x[:, :, None].shape, x[:, :4]\n        n = shape[2]",
+        "sizes = x.view(-1, 2, 2).shape\n        b, n, m = sizes",
+    ],
+)
+def test_what_may_not_be_asked_of_a_size_tells_nothing(asked: str) -> None:
+    before = ROWS.format(body=f"{asked}\n        x = x * x.softmax(-2)")
+    assert conversion_of(before, options=Options()).strategy is Strategy.SHARED

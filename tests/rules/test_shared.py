@@ -535,11 +535,13 @@ model = Net()
 """
 
 
-def test_one_whole_graph() -> None:
+@pytest.mark.parametrize("layer", ["GCNConv(4, 1)", "MLPAggregation(4, 1, 8)"])
+def test_one_whole_graph(layer: str) -> None:
     step = "nn.functional.mse_loss(model(graph.x, graph.edge_index), graph.y).backward()"
     loop = f"for epoch in range(3):\n    optimizer.zero_grad()\n    {step}\n    optimizer.step()\n"
-    imports = f"{IMPORTS}from torch_geometric.nn import GCNConv\nfrom graphs import load\n"
-    before = script(imports=imports, data="graph = load()\n", model=GRAPH, loop=loop, loader="")
+    imports = f"{IMPORTS}from torch_geometric.nn import GCNConv, MLPAggregation\nfrom graphs import load\n"
+    model = GRAPH.replace("GCNConv(4, 1)", layer)
+    before = script(imports=imports, data="graph = load()\n", model=model, loop=loop, loader="")
     assert [code for code, message in blocking(before) if message.startswith("each step takes one whole graph")] == [
         CODE
     ]

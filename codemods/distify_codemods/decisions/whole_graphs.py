@@ -25,9 +25,7 @@ def of_one_graph(facts: Facts) -> Iterator[Blocked]:
         return
     for event in facts.of_kind(Kind.CALL, Kind.FORWARD):
         names = [event.name, *(obj.name for obj in event.receiver.objs if isinstance(obj, External))]
-        is_of_graphs = any(
-            name.startswith(computing.GRAPHS) and not name.startswith(computing.OF_EACH_NODE) for name in names
-        )
+        is_of_graphs = any(name.startswith(computing.GRAPHS) and name not in computing.OF_EACH_NODE for name in names)
         if is_of_graphs and in_training(facts, event) and not _is_given_another(facts, event):
             yield Blocked(
                 CODE, event.module, event.node,

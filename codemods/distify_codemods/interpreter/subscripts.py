@@ -103,7 +103,7 @@ def _item_of(
     if isinstance(obj, Shape):
         if not only_index and _begins_at_the_front(node):
             return receiver.of(obj.alone)  # `batch, time = x.shape[:2]`
-        dimensions.asked(machine, Value(obj.alone), known if only_index else None)
+        dimensions.asked(machine, node, known if only_index else None)
         return holding.part_of_shape(obj, receiver, known if only_index else None)
     inner = core(obj)
     inside = modules.held_by(inner, known) if only_index else None

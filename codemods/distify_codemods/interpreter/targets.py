@@ -60,7 +60,7 @@ def assign(machine: Machine, target: cst.BaseExpression, value: Value) -> None:
         machine.values.grow(target, join(dict.get(machine.values, target, NOTHING), value))
     elif isinstance(target, (cst.Tuple, cst.List)):
         count = len(target.elements)
-        dimensions.unpacked(machine, value, count)
+        dimensions.unpacked(machine, target)
         for position, element in enumerate(target.elements):
             if isinstance(element, cst.StarredElement):
                 assign(machine, element.value, rearranged.rest_of(machine, value, element))

@@ -35,7 +35,10 @@ _PARTS = {
 #: Message passing: each row of what it is given, a node of a graph, becomes something of its neighbours.
 GRAPHS = ("torch_geometric.nn.", "dgl.nn.", "torch.sparse.mm", "torch.spmm", "torch_sparse.")
 #: Of these: what takes each node by itself.
-OF_EACH_NODE = tuple(f"torch_geometric.nn.{name}" for name in ("Linear", "dense.Linear", "dense.linear.", "MLP"))
+OF_EACH_NODE = frozenset(
+    f"torch_geometric.nn.{name}"
+    for name in ("Linear", "dense.Linear", "dense.linear.Linear", "MLP", "models.MLP", "models.mlp.MLP")
+)
 #: What deals graphs out in batches, or a graph in parts.
 GRAPH_BATCHES = ("torch_geometric.loader.", "torch_geometric.data.Batch", "dgl.dataloading.", "dgl.batch")
 #: They return what they are given, in another form.
