@@ -109,7 +109,7 @@ class Facts:
         return loader.module is not None and loader.site is not None and loader.module.skipped(loader.site) is not None
 
     @cached_property
-    def answers(self) -> dict[Callable[[Facts], Any], Any]:
+    def answers(self) -> dict[Callable[..., Any], Any]:
         """To questions that go through all events, and that several rules ask (`answers.py`)."""
         return {}
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from distify_runtime import accelerators, communicator
+from distify_runtime import accelerators, communicator, unseeded
 from distify_runtime.environment import is_alone, rank
 from distify_runtime.meeting import collective
 from distify_runtime.members import modules_of
@@ -192,7 +192,8 @@ def drawn_alike(items: Iterable[T], seed: int, at_once: int) -> Iterator[list[T]
                 stream = iter(items)
             else:
                 set_host_state(state)
-            block = list(itertools.islice(stream, at_once))
+            with unseeded.as_drawn():
+                block = list(itertools.islice(stream, at_once))
             state = host_state()
         finally:
             set_host_state(outside)

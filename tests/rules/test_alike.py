@@ -63,6 +63,8 @@ def links(before: str) -> list[int]:
         ("t = torch.rand(x.size(0), 1, generator=own)", MODEL, "model(x + t)", "own = torch.Generator()\n"),
         ("x = x + torch.tensor([[random.random()] for _ in range(len(x))])", MODEL, "model(x)", ""),
         ("t = noise_like(x)", MODEL, "model(x + t)", HELPER),
+        ("x = torch.stack([row * torch.rand(4) for row in x])", MODEL, "model(x)", ""),
+        ("x = torch.stack([row * torch.rand(8)[:4] for row in x])", MODEL, "model(x)", ""),  # not of the batch's size
         ("x = F.dropout(x)", MODEL, "model(x)", ""),
         ("x = noise(x)", MODEL, "model(x)", FROZEN),
         ("t = model.shifted(x)", NOISY, "model(t)", ""),
@@ -91,6 +93,14 @@ def test_draws_for_a_share(drawn: str, model: str, out: str, setup: str) -> None
 )
 def test_draws_that_may_be_alike(drawn: str, model: str, out: str, setup: str) -> None:
     assert links(written(drawn, model, out, setup)) == []
+
+
+@pytest.mark.parametrize("into", ["t", "x"])
+def test_draws_that_are_written_into_each_row(into: str) -> None:
+    """Into what is made for the batch, or into the batch itself."""
+    drawn = f"t = x.clone()\nfor k in range(len(x)):\n    {into}[k] = x[k] * torch.rand(4)"
+    before = written(drawn, MODEL, f"model({into})", "")
+    assert links(before) == [line_of(before, f"{into}[k] = x[k] * torch.rand(4)")]
 
 
 def test_noise_that_is_drawn_before_the_batch_is_cut() -> None:

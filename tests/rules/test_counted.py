@@ -77,3 +77,53 @@ def test_what_a_figure_changes_for_the_steps_to_come(change: str) -> None:
 
 def test_a_mode_that_a_setting_changes() -> None:
     assert not is_shared(written(turn="if epoch > 1:\n    model.eval()"))
+
+
+HELD = """\
+class Kept:
+    n = 0
+
+
+kept, rows, seen = Kept(), [float(i) for i in range(1000)], 0
+numbers, table = iter(range(1000)), {"n": 0}
+
+
+def counted():
+    global seen
+    seen += 1
+    return float(seen)
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "w = [rows.pop() for _ in y]",
+        "w = [rows.pop(0) for _ in range(len(y))]",
+        "w = []\nfor _ in y:\n    w.append(rows.pop())",
+        "w = [next(numbers) for _ in y]",
+        "w = [counted() for _ in y]",
+        "w = []\nfor _ in y:\n    w.append(counted())",
+        "w = []\nfor _ in y:\n    kept.n += 1\n    w.append(float(kept.n))",
+        "w = []\nfor _ in y:\n    table['n'] += 1\n    w.append(float(table['n']))",
+    ],
+)
+def test_the_next_one_for_the_next_sample(turn: str) -> None:
+    """Of a list, an iterator, or numbers: a rank would take for its own samples what others have in one process."""
+    loop = "loss = (model(x)[:, 0] * torch.tensor(w)).mean()"
+    text = script(model=MODEL, setup=HELD, loop=LOOP.replace(f"loss = {LOSS}", loop))
+    lines = "".join(f"        {one}\n" for one in turn.split("\n"))
+    assert is_shared(text.replace(f"        {loop}", f"{lines}        {loop}"))
+
+
+@pytest.mark.parametrize("turn", ["w = rows.pop()", "w = next(numbers)", "w = counted()", "w = rows[0]"])
+def test_the_next_one_for_the_next_batch(turn: str) -> None:
+    loop = f"{turn}\n        loss = {LOSS} * w"
+    assert not is_shared(script(model=MODEL, setup=HELD, loop=LOOP.replace(f"loss = {LOSS}", loop)))
+
+
+def test_one_of_a_list_for_each_sample_of_another_loop() -> None:
+    turn = "w = [rows.pop() for _ in range(3)]\n        "
+    assert not is_shared(script(model=MODEL, setup=HELD, loop=LOOP.replace("loss = ", f"{turn}loss = w[0] * ")))

@@ -209,3 +209,21 @@ def test_in_an_evaluation(turn: str, shared_out: bool) -> None:
     text = converted(before)
     assert ("rt.all_reduce_sum(seen, right)" in text) is shared_out
     assert "rt.all_reduce_sum(seen)" not in text
+
+
+KEPT = "class Kept:\n    n = 0\n\n\nkept = Kept()\n"
+
+
+def test_counted_under_an_attribute() -> None:
+    text = counting("for p in best:\n    kept.n += 1", after="print(kept.n)").replace(SETUP, SETUP + KEPT)
+    assert "print(rt.all_reduce_sum(kept.n))" in converted(text)
+
+
+def test_counted_under_a_key() -> None:
+    text = counting("for p in best:\n    kept['n'] += 1", "kept = {'n': 0}", "print(kept['n'])")
+    assert "print(rt.all_reduce_sum(kept['n']))" in converted(text)
+
+
+def test_an_attribute_that_counts_batches() -> None:
+    text = counting("kept.n += 1", "seen = 0", "print(kept.n)").replace(SETUP, SETUP + KEPT)
+    assert "print(kept.n)" in converted(text, options=Options())

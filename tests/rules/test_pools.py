@@ -278,7 +278,6 @@ def swap(x):
 @pytest.mark.parametrize(
     ("setup", "turn", "keeps"),
     [
-        (POOLED, "old = pool.query(model(x))\nloss = ((old - y) ** 2).mean()", "self.images.append(image)"),
         (PREVIOUS, "loss = trainer.loss(x, y)", "self.previous = x"),
         (CLOSURE, f"old = swap(x)\n{LOSS}", "old, last = last, x"),
         (GLOBAL, f"old = swap(x)\n{LOSS}", "old, last = last, x"),
@@ -288,6 +287,12 @@ def swap(x):
 def test_the_line_that_keeps_them_is_named(setup: str, turn: str, keeps: str) -> None:
     before = training(turn, setup)
     assert [(line, keeps in message) for line, message in links(before)] == [(line_of(before, keeps), True)]
+
+
+def test_the_lines_that_keep_and_count_them_are_named() -> None:
+    before = training("old = pool.query(model(x))\nloss = ((old - y) ** 2).mean()", POOLED)
+    kept = ["self.count += 1", "self.images.append(image)"]
+    assert [line for line, _ in links(before)] == [line_of(before, one) for one in kept]
 
 
 @pytest.mark.parametrize(

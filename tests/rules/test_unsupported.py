@@ -407,3 +407,34 @@ model = Net()
 """
     before = script(model=net, setup="", optimizer=f"groups = {given}\noptimizer = torch.optim.SGD(groups, lr=0.1)\n")
     assert "model = DistributedDataParallel(model" in converted(before)
+
+
+HANDED_ON = """\
+class Trainer:
+    def __init__(self, loader, model, optimizer):
+        self.loader, self.model, self.optimizer = loader, model, optimizer
+
+    def train(self):
+        for x, y in self.loader:
+            loss = nn.functional.mse_loss(self.model(x), y)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+
+model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
+for p in model[0].parameters():
+    p.requires_grad = False
+"""
+
+
+def test_what_is_handed_on_in_another_order_is_no_training_that_is_known() -> None:
+    before = script(loader="", model=HANDED_ON, loop="Trainer(model, optimizer, 4).train()\n")
+    assert ("DATA01", line_of(before, "loss.backward()")) in blocked(before)
+
+
+def test_a_part_is_frozen_and_batches_are_no_loaders() -> None:
+    loader = "loader = [(torch.randn(8, 4), torch.randn(8, 1)) for _ in range(5)]\n"
+    model = HANDED_ON[HANDED_ON.index("model = ") :]
+    conversion = conversion_of(script(loader=loader, model=model), options=Options())
+    assert conversion.outcome is Outcome.CONVERTED

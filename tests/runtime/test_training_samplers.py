@@ -47,6 +47,22 @@ class Shuffled(Sampler[int]):
         return self.samples
 
 
+class SeededAnew(Sampler[int]):
+    """Passes go on for ever, each from seeds of the operating system's."""
+
+    def __iter__(self) -> Iterator[int]:
+        import numpy
+
+        while True:
+            numpy.random.seed()
+            random.seed()
+            torch.seed()
+            yield from numpy.random.permutation(8).tolist()
+            yield from random.sample(range(8, 16), 8)
+            yield from (16 + torch.randperm(8)).tolist()
+            yield from numpy.random.default_rng().permutation(24).tolist()
+
+
 class Endless(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         while True:
@@ -60,6 +76,7 @@ SAMPLERS: dict[str, Callable[[], Sampler[int]]] = {
     "own": lambda: Shuffled(20),
     "own generator": lambda: RandomSampler(_data(), generator=torch.Generator().manual_seed(3)),
     "endless": Endless,
+    "seeded anew": SeededAnew,
 }
 
 

@@ -38,6 +38,14 @@ def _bodies(objs: Iterable[Obj]) -> Iterator[tuple[cst.FunctionDef, bool]]:
 
 
 def _changes(facts: Facts, function: cst.FunctionDef, bound: bool, depth: int) -> bool:
+    known: dict[tuple[cst.FunctionDef, bool, int], bool] = facts.answers.setdefault(_changes, {})
+    key = function, bound, depth
+    if key not in known:
+        known[key] = _changes_by_its_text(facts, *key)
+    return known[key]
+
+
+def _changes_by_its_text(facts: Facts, function: cst.FunctionDef, bound: bool, depth: int) -> bool:
     params = function.params
     named = [*params.posonly_params, *params.params, *params.kwonly_params][bound:]
     given = {one.name.value for one in named}

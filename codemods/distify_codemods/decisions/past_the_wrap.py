@@ -199,8 +199,10 @@ def _moves_away(event: Event) -> bool:
 
 def _is_after_the_wrap(facts: Facts, model: Obj, event: Event, holder: cst.BaseExpression | None) -> bool:
     """Whether a part of a model is reached through the wrap, or when the model has been trained before."""
-    begun = next(iter(training_forwards(facts, model)), facts.training_loops[0].event)
+    begun = next(iter([*training_forwards(facts, model), *facts.training_turns]), None)
     through = any(wrapped(facts.value(one)) for one in tree.inwards(holder))
+    if begun is None:
+        return through
     made = facts.run.machine.made_at.get(model)
     with_it = (begun.turns & event.turns) - ({one.node for one in made.loops} if made is not None else set())
     return through or bool(with_it) or (begun.before(event) and begun.turns.isdisjoint(event.turns))

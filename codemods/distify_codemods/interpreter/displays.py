@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import libcst as cst
 
 from distify_codemods import tree
 from distify_codemods.allocation import Obj
-from distify_codemods.events import Kind
+from distify_codemods.events import Here, Kind
 from distify_codemods.interpreter import (
     cuts,
     files,
@@ -89,8 +90,9 @@ def _turns(machine: Machine, node: cst.BaseComp) -> tuple[list[tuple[Value, Valu
     items, over = _known_turns(machine, node.for_in), None
     values = []
     if items is None:
-        over = _comp_for(machine, node.for_in)
-        values.append(_comp_item(machine, node))
+        with _comprehending(machine):
+            over = _comp_for(machine, node.for_in)
+            values.append(_comp_item(machine, node))
     else:
         frame = machine.frame
         for number, item in enumerate(items):
@@ -101,6 +103,15 @@ def _turns(machine: Machine, node: cst.BaseComp) -> tuple[list[tuple[Value, Valu
     machine.frame.env.clear()
     machine.frame.env.update(outer)
     return values, over
+
+
+@contextmanager
+def _comprehending(machine: Machine) -> Iterator[None]:
+    outer = machine.comprehending
+    try:
+        yield
+    finally:
+        machine.comprehending = outer
 
 
 def _known_turns(machine: Machine, node: cst.CompFor) -> tuple[Value, ...] | None:
@@ -271,6 +282,7 @@ def _comp_for(machine: Machine, node: cst.CompFor) -> Value:
     over = machine.evaluate(node.iter)
     machine.event(Kind.LOOP, node, value=over)
     iterator = iteration.begin(machine, over, node, node.iter)
+    machine.comprehending = (Here(machine.here, node, machine.frame, "body"), *machine.comprehending)
     machine.assign(node.target, iteration.element_of(machine, iterator, node, iteration.ALL))
     for condition in node.ifs:
         machine.evaluate(condition.test)

@@ -55,6 +55,10 @@ class Frame:
         """Where functions that are defined here look for names: a class's own are not seen."""
         return self.parent if self.defines is not None and self.parent is not None else self
 
+    def is_of_another(self, name: str) -> bool:
+        """Whether a name is declared to be one of the module, or of a function around."""
+        return name in self.globals_declared or name in self.outer_declared
+
     def turn(self, loop: cst.CSTNode, number: int) -> Frame:
         """The same activation and the same names, in one turn of a loop: a calling context of its own."""
         turn = Turn(loop, number)

@@ -62,7 +62,7 @@ def _zip(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 def _next(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     over = arguments.first
-    item = iteration.element_of(machine, over, node)
+    item = lengths.taken_out(machine, iteration.element_of(machine, over, node), over)
     if machine.evidence and PIECE in item.sources and not item.objs - ENTRY:
         item = item.adding([machine.mark(Single, node)])
     return join(item, *arguments.positional[1:2])

@@ -113,6 +113,7 @@ class Machine:
         self.pooling = pooling.Pooling() if trial.evidence else None
         self.storages = storages.Storages() if trial.evidence else None
         self.interrupting = False  # what runs is called at a time of its own: see `interrupts`
+        self.comprehending: tuple[Here, ...] = ()  # comprehensions of which a turn is followed
         self.choosing: tuple[Here, ...] = ()  # statements that call one of several things, of which one is followed
         self.interrupted: Marks[Obj] = Marks()  # of libraries, that are set then
         self.anything: Marks[Obj] = Marks()  # objects and classes in which something was set under names not known
@@ -241,7 +242,7 @@ class Machine:
         while frame is not None:
             if frame is not self.frame and type(frame.env) is dict:
                 reads.note_outer(frame, name, frame.env.get(name, reads.MISSING))
-            if name in frame.env and name not in frame.globals_declared and name not in frame.outer_declared:
+            if name in frame.env and not frame.is_of_another(name):
                 return frame.env[name]
             frame = frame.parent
         known = self.module_frame(self.frame.module).env.get(name)

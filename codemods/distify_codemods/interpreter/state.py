@@ -138,18 +138,16 @@ def _mark_attribute(machine: Machine, root: cst.Attribute, mark: Kept, loaders: 
 def drawn_into(machine: Machine, place: cst.BaseExpression, node: cst.CSTNode, value: Value) -> None:
     """Random numbers are written into the tensor at `place`, as a run for evidence sees it."""
     draws: list[Obj | str] = [one for one in value.sources if isinstance(one, Draw)]
-    draws = draws if machine.pooling is not None else []
-    put(machine, place, draws, lasting=True)
+    put(machine, place, draws if machine.pooling is not None else [])
 
 
 def put(
     machine: Machine,
     place: cst.BaseExpression,
     marks: list[Obj | str],
-    lasting: bool = False,
     frame: Frame | None = None,
 ) -> None:
-    """What is written into the tensor at `place` has these marks; `lasting`: if nothing of this batch is in it yet.
+    """What is written into the tensor at `place` has these marks.
 
     frame: where `place` is read; this one, if it is not told.
     """
@@ -158,7 +156,7 @@ def put(
         frame = _holder(frame or machine.frame, root.value)
         if frame is not machine.frame:
             reads.uncertain()
-        if frame is not None and (not lasting or _is_lasting(frame.env[root.value], frozenset())):
+        if frame is not None:
             frame.env[root.value] = frame.env[root.value].adding(marks)
             pooling.named(machine, frame.env, root.value, frame.env[root.value], lasting=frame is not machine.frame)
     elif isinstance(root, cst.Attribute):

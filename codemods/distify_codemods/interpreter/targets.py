@@ -170,10 +170,10 @@ def _is_of_itself(target: cst.BaseExpression, made: cst.BinaryOperation) -> bool
 def _counting(machine: Machine, target: cst.BaseExpression, current: Value, operand: Value, value: Value) -> Value:
     """`n += 1` in turns over samples: as many as there are, or some of them."""
     counts = current.scale is Scale.SUM or _is_a_number(current)
-    if not isinstance(target, cst.Name) or not _is_a_number(operand) or not counts:
+    if not _is_a_number(operand) or not counts:
         return value
-    turns = lengths.counted(machine, target.value)
-    return Value(scale=Scale.SUM, sources=value.sources | turns.sources) if turns is not None else value
+    turns = lengths.counted(machine, target)
+    return Value(scale=turns.scale, sources=value.sources | turns.sources) if turns is not None else value
 
 
 def _moved(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
