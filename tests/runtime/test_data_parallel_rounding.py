@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import random
 from collections.abc import Callable
 from typing import Any
@@ -368,3 +369,38 @@ def test_a_model_is_afterwards_what_it_was() -> None:
             pass
         assert [(one.data_ptr(), one.dtype, one.grad, one._version) for one in tensors] == before
         assert model.made is made
+
+
+class Padded(nn.Module):
+    """Frames through BatchNorms, one frame in each call: of padding, last digits are made large in each layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        widths = [1, 4, 8, 8, 8, 8]
+        parts = [
+            part for width, wider in itertools.pairwise(widths)
+            for part in (nn.Conv2d(width, wider, 3, padding=1), nn.BatchNorm2d(wider), nn.ReLU())
+        ]  # fmt: skip
+        self.body = nn.Sequential(*parts)
+
+    def forward(self, frame: Tensor) -> Tensor:
+        out: Tensor = self.body(frame)
+        return out
+
+
+def _padded() -> tuple[str, list[Tensor]]:
+    torch.manual_seed(0)
+    model = Padded().double()
+    rt.data_parallel(model)
+    for _ in range(8):
+        model(torch.rand(4, 1, 8, 8, dtype=torch.float64)).sum().backward()
+    outputs = [model(torch.zeros(4, 1, 8, 8, dtype=torch.float64)) for _ in range(3)]
+    why = "" if rt.world_size() == 1 else _shared[id(model)].forms.why_whole
+    return why, [one.detach() for one in outputs]
+
+
+def test_a_call_whose_last_digits_are_made_large_is_computed_whole_from_then_on() -> None:
+    ((_, alone),) = on_ranks(_padded, ranks=1)
+    for why, outputs in on_ranks(_padded):
+        assert why == "its last digits decide what it gives, so that no part of a batch gives what the whole one does"
+        torch.testing.assert_close(outputs[1:], alone[1:], rtol=0, atol=0)

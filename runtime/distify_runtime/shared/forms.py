@@ -9,7 +9,7 @@ from distify_runtime import communicator
 from distify_runtime.environment import world_size
 from distify_runtime.members import parts_of
 from distify_runtime.output import note
-from distify_runtime.shared import finding
+from distify_runtime.shared import finding, magnified
 from distify_runtime.shared.check import Traces
 from distify_runtime.shared.decided import Decided
 from distify_runtime.shared.graph import Computed, Operation
@@ -152,6 +152,8 @@ class Forms:
             self._learn(call, found)
         elif isinstance(found.why, Near) or (known.guesses and not call.trains and known.followed <= EACH_CALL):
             self._say_whole(model, call, found.why)
+        elif model.calls > 2 and magnified.magnifies(model, call):
+            self._say_whole(model, call, magnified.WHY)
         elif model.calls > 2:  # until then, nothing can have drifted
             raise RanksParted(
                 f"distify: {model.name} no longer computes in parts what it computes of a whole batch (call "

@@ -136,7 +136,7 @@ def watch_passes(most_steps: int, short_after: int, filling: Filling, readings: 
     def next_index(original: Any, self: Any) -> Any:
         one: _Pass = self._distify_pass
         steps = NOW.steps - one.steps
-        most = 1 if 0 < short_after <= NOW.steps else most_steps
+        most = 0 if _is_endless(self) else 1 if 0 < short_after <= NOW.steps else most_steps
         if one.ended or (most and steps >= most):
             raise StopIteration
         if most and steps >= most - 1 and steps:
@@ -213,6 +213,17 @@ def _makes_batches(sampler: Any) -> bool:
     """Whether the script has a batch sampler of its own."""
     inner = sampler.wrapped if isinstance(sampler, Proxy) else sampler
     return type(inner) is not BatchSampler
+
+
+#: A pass of more batches than these has no end that a run comes to: an endless sampler says `2**31`.
+_MOST_BATCHES = 100_000
+
+
+def _is_endless(loader: Any) -> bool:
+    try:
+        return len(loader._index_sampler) > _MOST_BATCHES
+    except TypeError:
+        return False
 
 
 def _skip_to_last(loader: Any, one: _Pass) -> bool:
