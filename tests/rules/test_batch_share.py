@@ -71,8 +71,8 @@ def test_share_is_taken_where_the_batch_is_made(lines: str, shares: list[str]) -
 def test_that_all_draw_alike_is_said_of_what_is_known() -> None:
     """A window that each process opens, and is clicked in by itself."""
     said = (
-        "each rank takes its share of the batch; all draw it alike, and where a smaller one at the end does not divide "
-        "by the ranks, some of its samples count twice"
+        "each rank takes its share of the batch, of which, where a smaller one at the end does not divide by the "
+        "ranks, some samples count twice; all draw it alike"
     )
     lines = "memory.append((window.clicked(), 1.0))\nbatch = random.sample(memory, size)\n"
     parts = "x, y = (torch.tensor(one)[:, None] for one in zip(*batch))\n"

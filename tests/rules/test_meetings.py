@@ -211,6 +211,39 @@ def test_a_failure_that_decides_nothing_is_rank_0s_own() -> None:
     assert TOGETHER not in converted(script(loop=SAVED.format(behind="", then="")))
 
 
+NESTED = """\
+run = wandb.init(project="points")
+
+
+def noted():
+    return f"best-{run.id}"
+
+
+{loop}    try:
+        torch.save(model.state_dict(), "model.pt")
+        try:
+            print({name})
+        except OSError:
+            pass
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.parametrize("name", ['f"best-{run.id}"', "noted()"])
+def test_ranks_that_meet_behind_a_failure_of_rank_0_fail_with_it(name: str) -> None:
+    """In an inner attempt, of which nothing is used later, and in what is called there."""
+    loop = NESTED.replace("{loop}", LOOP).replace("{name}", name)
+    after = converted(script(imports=IMPORTS + "import wandb\n", loop=loop))
+    assert "rt.from_main_process(run.id)" in after
+    assert f"        {TOGETHER}            if rt.is_main_process():\n                torch.save(" in after
+
+
+def test_nobody_meets_behind_a_failure_of_rank_0() -> None:
+    loop = NESTED.replace("{loop}", LOOP).replace("{name}", "epoch")
+    assert TOGETHER not in converted(script(imports=IMPORTS + "import wandb\n", loop=loop))
+
+
 KEPT = """\
 import os
 if os.path.exists("kept.pt"):

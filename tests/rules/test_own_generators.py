@@ -114,6 +114,21 @@ def test_what_a_data_set_draws_for_a_sample(made: str, item: str) -> None:
     assert links(before) == [line_of(before, item)]
 
 
+@pytest.mark.parametrize("generator", ["np.random.default_rng(3)", "np.random.default_rng()"])
+@pytest.mark.parametrize("item", ["row = self.rows[index] * rng.random()", "row = noisy(self.rows[index])"])
+def test_what_is_drawn_for_a_sample_from_a_generator_of_the_module(item: str, generator: str) -> None:
+    """By the data set itself, or by a function that it calls."""
+    setup = f"rng = {generator}\n\n\ndef noisy(row):\n    return row + torch.tensor(rng.normal(size=4)).float()\n\n\n"
+    before = of_a_data_set("pass", item, setup)
+    drawn = item if "rng" in item else "rng.normal(size=4)"
+    assert links(before) == [line_of(before, drawn)]
+
+
+def test_a_generator_of_the_module_that_no_sample_draws_from() -> None:
+    setup = "rng = np.random.default_rng(3)\nnumbers = rng.permutation(64)\n"
+    assert links(of_a_data_set("pass", "row = self.rows[numbers[index]]", setup)) == []
+
+
 @pytest.mark.parametrize(("made", "item"), RIGHT_IN_DATA_SETS)
 def test_what_is_each_sample_s_own(made: str, item: str) -> None:
     assert links(of_a_data_set(made, item)) == []

@@ -147,6 +147,7 @@ OPEN: dict[str, tuple[str, str]] = {
 }
 #: What is set in any case is a constant, whatever else the object holds.
 SETTLED: dict[str, tuple[str, str]] = {
+    "a default of settings that nobody gives": (f"{OWN}config = Config()\n", "config.mode"),
     "a word": ("mode = 'mean'\n", "mode"),
     "an option that is set anew": (f"{PARSED}args.mode = 'mean'\n", "args.mode"),
     "in a function": (f"{PARSED}def settle(given):\n    given.mode = 'mean'\n\n\nsettle(args)\n", "args.mode"),
@@ -175,3 +176,11 @@ def test_what_a_constant_turns_off_is_told(name: str) -> None:
     assert conversion.outcome is Outcome.CONVERTED
     assert any(CONSTANT in one.message for one in conversion.findings)
     assert SUM in conversion.files[0].after.decode()
+
+
+def test_a_default_of_what_does_more_than_to_hold_settings_is_no_constant() -> None:
+    """A model's, a trainer's: nobody changes it for a run."""
+    setup = f"{OWN}\n    def shown(self):\n        return self.mode\n\n\nconfig = Config()\n"
+    conversion = conversion_of(script(setup=setup, loop=LOOP.replace("MODE", "config.mode")))
+    assert conversion.outcome is Outcome.CONVERTED
+    assert not any(CONSTANT in one.message for one in conversion.findings)

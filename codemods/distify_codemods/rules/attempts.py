@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
@@ -91,12 +91,16 @@ def is_in_body(attempt: Here, event: Event) -> bool:
     )
 
 
-def goes_on_otherwise(module: Module, attempt: cst.Try | cst.TryStar, failing: cst.CSTNode) -> bool:
-    """Whether what comes behind an attempt depends on whether a statement in it has failed."""
+def behind(attempt: cst.Try | cst.TryStar, failing: cst.CSTNode) -> list[cst.CSTNode]:
+    """The statements of an attempt, and of its handlers, that are come to or left out as one in it fails."""
     body = attempt.body.body
     at = next((n for n, one in enumerate(body) if failing in (one, *tree.walk(one))), len(body))
     blocks = [one.body.body for one in (attempt.orelse, *filter(_goes_on, attempt.handlers)) if one is not None]
-    behind = [*body[at:], *(one for block in blocks for one in block)]
+    return [*body[at:], *(one for block in blocks for one in block)]
+
+
+def goes_on_otherwise(module: Module, behind: Sequence[cst.CSTNode]) -> bool:
+    """Whether what comes behind an attempt depends on whether these statements of it are come to."""
     return any(is_used_later(module, one) for one in behind) or any(
         isinstance(node, (cst.Return, cst.Break, cst.Continue)) for one in behind for node in tree.walk(one)
     )

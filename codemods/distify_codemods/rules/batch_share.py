@@ -32,8 +32,8 @@ def _share(context: Context, slicing: Slicing) -> None:
     else:
         context.put_into(slicing.module, node, f"shard_batch({{}}{along})", why)
     said = (
-        "each rank takes its share of the batch; all draw it alike, and where a smaller one at the end does not divide "
-        "by the ranks, some of its samples count twice"
+        "each rank takes its share of the batch, of which, where a smaller one at the end does not divide by the "
+        "ranks, some samples count twice; all draw it alike"
     )
     context.applied(f"{said}{context.unless}", slicing.module, node)
 

@@ -26,7 +26,7 @@ _LOOPS = (cst.For, cst.While)
 
 
 def run(context: Context) -> None:
-    together.where_they_decide(context)
+    together.where_they_decide(context, _leading_to_meetings(context))
     tests = {event.node for event in context.facts.of_kind(Kind.TEST) if _asks_for_rank(context, event)}
     parted = _Parted(context, tests)
     found = False
@@ -63,6 +63,15 @@ def run(context: Context) -> None:
             )  # fmt: skip
     if not found:
         context.not_needed_if_known("wherever ranks meet, all of them come")
+
+
+def _leading_to_meetings(context: Context) -> set[cst.CSTNode]:
+    """Where ranks meet, and the calls of functions in which they do."""
+    places = [(module, node) for module, node, _, _ in _meetings(context)]
+    functions = {module.function(node) for module, node in places}
+    frames = {event.here.frame for event in context.facts.run.events}
+    calls = {step for frame in frames if frame.node in functions for step in frame.context}
+    return {*(node for _, node in places), *(one for one in calls if isinstance(one, cst.CSTNode))}
 
 
 def _asks_for_rank(context: Context, test: Event) -> bool:

@@ -5,7 +5,7 @@ A wait in front of the reading would not do: where rank 0 fails to write and goe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import libcst as cst
 
@@ -70,8 +70,9 @@ def _with_all_that_is_open(module: Module, node: cst.CSTNode) -> cst.CSTNode:
     return found
 
 
-def where_they_decide(context: Context) -> None:
-    """What rank 0 does alone in a `try`, behind which ranks would else go different ways, where it fails: all fail."""
+def where_they_decide(context: Context, meetings: Collection[cst.CSTNode]) -> None:
+    """What rank 0 does alone in a `try`, behind which ranks would else go different ways, or meet, where it fails: all
+    fail."""
     for event in context.facts.of_kind(Kind.CALL, Kind.METHOD):
         makes_a_run = _makes_a_run(event)
         guard = event.module.statement(event.node) if makes_a_run else _guard(context, event)
@@ -79,7 +80,7 @@ def where_they_decide(context: Context) -> None:
             continue
         plan = context.plan(event.module)
         known = plan.guards.get(guard)
-        if (known is not None and known.around_it) or not _decides(context, event, guard):
+        if (known is not None and known.around_it) or not _decides(context, event, guard, meetings):
             continue
         header = f"with {context.rt(event.module)}.fail_together():"
         reason = "where rank 0 fails here, all ranks do: they go on alike"
@@ -98,7 +99,7 @@ def _makes_a_run(event: Event) -> bool:
     return known is not None and known.role in (Role.RUN, Role.TRACKER)
 
 
-def _decides(context: Context, event: Event, guard: cst.CSTNode) -> bool:
+def _decides(context: Context, event: Event, guard: cst.CSTNode, meetings: Collection[cst.CSTNode]) -> bool:
     if context.runs_beside(event.module, event.node) is not None or context.facts.in_a_model(event):
         return False  # nor do ranks meet there
     of_data = any(is_of_a_data_set(context.facts, here) for here in event.here.up())
@@ -108,7 +109,11 @@ def _decides(context: Context, event: Event, guard: cst.CSTNode) -> bool:
         if any(attempts.holds(here, one) for one in context.facts.backwards):
             return False  # ranks meet in there anyhow: whoever fails is waited for
         assert isinstance(here.node, (cst.Try, cst.TryStar))
-        if attempts.goes_on_otherwise(here.frame.module, here.node, guard):
+        behind = attempts.behind(here.node, guard)
+        if attempts.goes_on_otherwise(here.frame.module, behind):
+            return True
+        ahead = {*tree.walk(guard), *_enclosing(here.frame.module, guard)}  # of it, if anything, or as it is made
+        if any(one in meetings and one not in ahead for statement in behind for one in tree.walk(statement)):
             return True
     return False
 

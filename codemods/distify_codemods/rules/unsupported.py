@@ -196,15 +196,28 @@ def _is_set(context: Context, test: cst.BaseExpression) -> bool:
 
 
 def _constants(context: Context, test: cst.BaseExpression) -> Iterator[Const]:
-    """Those that are set somewhere, to be changed there: they are no arguments, and no parameters' defaults."""
+    """Those that are set somewhere, to be changed there: they are no arguments, and no parameters' defaults, but for
+    those of settings."""
     for obj in (obj for node in tree.walk(test) for obj in context.facts.value(node).objs):
         if (
             isinstance(obj, Const)
             and obj.module is not None
             and not isinstance(obj.site, _WORKED_OUT)
-            and not isinstance(obj.module.parents.get(obj.site or test), _NOT_SET)
+            and _is_to_be_changed(obj.module, obj.site or test)
         ):
             yield obj
+
+
+def _is_to_be_changed(module: Module, constant: cst.CSTNode) -> bool:
+    holder = module.parents.get(constant)
+    return not isinstance(holder, _NOT_SET) or (isinstance(holder, cst.Param) and _is_a_setting(module, holder))
+
+
+def _is_a_setting(module: Module, param: cst.Param) -> bool:
+    """`def __init__(self, amp=True)`, of a class that holds what it is given and does nothing else."""
+    around = next((one for one in module.enclosing(param) if isinstance(one, cst.ClassDef)), None)
+    named = [one.name.value for one in tree.walk(around) if isinstance(one, cst.FunctionDef)] if around else []
+    return named == ["__init__"]
 
 
 def _is_of_training(event: Event) -> bool:
