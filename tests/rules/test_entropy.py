@@ -30,6 +30,8 @@ HUB = f"{IMPORTS}from datasets import load_dataset\n"
 @pytest.mark.parametrize(
     ("before", "after"),
     [
+        ("torch.manual_seed(random.SystemRandom().randint(0, 9))",
+         "torch.manual_seed(rt.from_main_process(random.SystemRandom().randint(0, 9)))"),
         ("torch.manual_seed(int(time.time()))", "torch.manual_seed(int(rt.from_main_process(time.time())))"),
         ("np.random.seed(os.getpid())", "np.random.seed(rt.from_main_process(os.getpid()))"),
         ("seed = time.time_ns() % 9\nrandom.seed(seed)",

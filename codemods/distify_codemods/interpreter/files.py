@@ -42,6 +42,8 @@ def carried(
     sources: Ordered[Obj | str] = EMPTY.union(origins(receiver), *(origins(one) for one in arguments.all()))
     if name in listings.METHODS and not any(isinstance(obj, Const) for obj in receiver.objs):
         sources = sources.union(["file"], machine.made(Origin, node, name=name).alone)
+    if any(isinstance(obj, External) and obj.name == paths.OF_THE_SYSTEM for obj in receiver.objs):
+        sources = sources.union(machine.made(Origin, node, name=paths.OF_THE_SYSTEM).alone)
     if any(isinstance(obj, External) for obj in receiver.objs):
         sources = sources.union(_answers(receiver))  # `psutil.Process().cpu_percent()`
     return value.adding(sources) if sources else value

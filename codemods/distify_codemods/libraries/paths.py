@@ -27,9 +27,11 @@ OWN = frozenset(
     """datetime.datetime.now datetime.datetime.utcnow datetime.datetime.today datetime.date.today time.time time.time_ns
     time.strftime time.localtime time.gmtime time.ctime time.asctime uuid.uuid1 uuid.uuid4 tempfile.mkdtemp
     tempfile.mktemp tempfile.mkstemp tempfile.NamedTemporaryFile tempfile.TemporaryDirectory secrets.token_hex
-    secrets.token_urlsafe secrets.token_bytes secrets.randbits secrets.randbelow os.urandom socket.gethostname
-    platform.node os.getpid""".split()
+    secrets.token_urlsafe secrets.token_bytes secrets.randbits secrets.randbelow secrets.choice os.urandom
+    socket.gethostname platform.node os.getpid""".split()
 ) | listings.FUNCTIONS  # fmt: skip
+#: Whose methods give what nobody else gets.
+OF_THE_SYSTEM = "random.SystemRandom"
 #: What of an argument they are made of, their results are made of.
 CARRY = ("os.path.", "pathlib.", "datetime.", "time.", "uuid.", "os.fspath")
 #: What makes something by itself, which rank 0 alone does; and what ends with the process that makes it.
