@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 _BITS = 31
+_NAMES = ("a", "seed")  # of the first argument: Python's, and NumPy's
 _Function = Callable[..., Any]
 
 
@@ -41,8 +42,10 @@ def _seeding() -> Iterator[tuple[Any, str, _Function]]:
 
 
 def _told(original: _Function, drawn: Callable[[], int]) -> _Function:
-    def told(seed: Any = None, *rest: Any, **named: Any) -> Any:
-        return original(drawn() if seed is None and not named else seed, *rest, **named)
+    def told(*given: Any, **named: Any) -> Any:
+        is_told = any(one is not None for one in (*given[:1], *(named[name] for name in _NAMES if name in named)))
+        rest = {name: value for name, value in named.items() if name not in _NAMES}
+        return original(*given, **named) if is_told else original(drawn(), *given[1:], **rest)
 
     return told
 

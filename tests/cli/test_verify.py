@@ -159,6 +159,25 @@ def checks_of(here: Here, *words: str) -> dict[str, str]:
     return {check["check"]: check["message"] for check in json.loads(ended.out)["checks"]}
 
 
+ENDLESS = """\
+class Endless(torch.utils.data.Sampler):
+    def __iter__(self):
+        while True:
+            yield from torch.randperm(64).tolist()
+
+    def __len__(self):
+        return 2**31
+
+
+def main"""
+
+
+def test_a_pass_without_an_end_is_not_drawn_to_it(here: Here, script: Path) -> None:
+    text = TRAIN.decode().replace("def main", ENDLESS, 1).replace("shuffle=True", "sampler=Endless()")
+    script.write_text(text.replace("in loader", "in (batch for _, batch in zip(range(12), loader))"))
+    assert checks_of(here)["optimizer steps"] == "20, of 1 optimizer"
+
+
 def test_models_that_are_given_their_batches_by_name(here: Here, script: Path) -> None:
     """Which torch tells no hook of."""
     script.write_bytes(TRAIN.replace(b"model(x)", b"model(input=x)"))

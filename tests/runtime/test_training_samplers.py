@@ -57,6 +57,7 @@ class SeededAnew(Sampler[int]):
             numpy.random.seed()
             random.seed()
             torch.seed()
+            random.seed(a=None, version=2)
             yield from numpy.random.permutation(8).tolist()
             yield from random.sample(range(8, 16), 8)
             yield from (16 + torch.randperm(8)).tolist()
@@ -232,6 +233,23 @@ def _undisturbed() -> tuple[bool, bool, bool]:
 
 def test_the_script_own_random_numbers_go_on_as_before() -> None:
     assert _undisturbed() == (True, True, True)
+
+
+class SeededByName(Sampler[int]):
+    """With a seed of its own in each pass, however it is given."""
+
+    def __iter__(self) -> Iterator[int]:
+        import numpy
+
+        random.seed(a=5)
+        yield from random.sample(range(8), 8)
+        numpy.random.seed(seed=5)
+        yield from (8 + numpy.random.permutation(8)).tolist()
+
+
+def test_seeds_that_are_named_are_the_sampler_own() -> None:
+    expected = list(SeededByName())
+    assert list(rt.DistributedSamplerWrapper(SeededByName())) == expected
 
 
 def test_attributes_are_the_sampler_own() -> None:

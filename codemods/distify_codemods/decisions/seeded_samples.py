@@ -7,7 +7,7 @@ loaders ask their data sets for a sample.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import libcst as cst
 
@@ -46,16 +46,16 @@ def _draws(facts: Facts, functions: list[Callable]) -> Iterator[tuple[Module, cs
         (facts.module_of(function), node)
         for function in functions for node in tree.walk(function.body) if isinstance(node, cst.Call)
     ]  # fmt: skip
+    inside = set(functions)
     own = {obj for _, call in calls if _seeds(call) for obj in _generators(facts, [_called_of(call)])}
     for module, call in calls:
         drawn_from = _generators(facts, _drawn_from(call))
-        if any(obj not in own and not _is_made_in(facts, obj, functions) for obj in drawn_from):
+        if any(obj not in own and not _is_made_in(facts, obj, inside) for obj in drawn_from):
             yield module, call
 
 
-def _is_made_in(facts: Facts, obj: Obj, functions: Iterable[Callable]) -> bool:
+def _is_made_in(facts: Facts, obj: Obj, inside: Collection[Callable]) -> bool:
     """`self.rng = random.Random(index)`, `np.random.default_rng(index).normal()`, for each sample."""
-    inside = set(functions)
     steps = [one for one in (*obj.context, obj.site) if isinstance(one, cst.CSTNode)]
     return any(facts.module_of(one).function(one) in inside for one in steps)
 

@@ -17,6 +17,7 @@ from distify_codemods.interpreter import (
     iteration,
     iterators,
     lengths,
+    one_by_one,
     rearranged,
     records,
     scales,
@@ -203,7 +204,7 @@ def method(
         return _of_mapping(machine, obj, name, arguments, node)
     own = Value(obj.alone)
     item = iteration.element_of(machine, own, node) if name in python.NEXT_METHODS else NOTHING
-    return lengths.taken_out(machine, item, own)
+    return one_by_one.taken_out(machine, item, own)
 
 
 def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Arguments, node: cst.CSTNode) -> Value:
@@ -221,7 +222,7 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
             lengths.changed(machine, own, node, arguments.first if name in (*_EXTENDING, "__iadd__") else None)
     if name in python.NEXT_METHODS:
         given = join(*(machine.send(obj, one, node) for one in arguments.positional if not one.is_none))
-        return join(given, lengths.taken_out(machine, iteration.element_of(machine, own, node), own))
+        return join(given, one_by_one.taken_out(machine, iteration.element_of(machine, own, node), own))
     if name in _ADDING:
         several = name in _EXTENDING
         put_in = map(holding.entry_of, arguments.positional) if several else arguments.positional[-1:]
@@ -237,7 +238,7 @@ def _of_sequence(machine: Machine, obj: Sequence, name: str, arguments: Argument
     if name == "__getitem__":
         return holding.any_item(own)
     if name in ("pop", "popleft", "get", "get_nowait"):
-        taken = lengths.taken_out(machine, holding.any_item(own), own)
+        taken = one_by_one.taken_out(machine, holding.any_item(own), own)
         return ways.chosen(taken, join(*arguments.positional))
     if name == "sort":
         iterators.sorted_by(machine, arguments, holding.any_item(own), node)

@@ -13,7 +13,7 @@ import libcst as cst
 from distify_codemods.allocation import Const, Obj
 from distify_codemods.events import Kind
 from distify_codemods.inside import root
-from distify_codemods.interpreter import forms, holding, lengths, pairing
+from distify_codemods.interpreter import forms, holding, one_by_one, pairing
 from distify_codemods.interpreter import sizes as given_sizes
 from distify_codemods.interpreter.cut_sizes import size_objs, told_by
 from distify_codemods.libraries import drawing
@@ -208,7 +208,7 @@ def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -
     if machine.cutting is None or (machine.inside_models and not machine.cutting.sizes):
         return None
     sizes = given_sizes.given(name, arguments) if name not in makers.RELATED else None
-    if not sizes or any(value.scale is not Scale.CONST for value in sizes) or lengths.are_over_samples(machine):
+    if not sizes or any(value.scale is not Scale.CONST for value in sizes) or one_by_one.are_over_samples(machine):
         return None
     if any(_known(machine, value) for value in sizes):
         return _sized(machine, sizes, node)

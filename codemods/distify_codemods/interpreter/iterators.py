@@ -10,7 +10,7 @@ import libcst as cst
 
 from distify_codemods.events import Kind
 from distify_codemods.inside import contained
-from distify_codemods.interpreter import holding, iteration, lengths, pairing
+from distify_codemods.interpreter import holding, iteration, lengths, one_by_one, pairing
 from distify_codemods.libraries import in_place, python
 from distify_codemods.objects import Arguments, Parameters, Passing, Sequence
 from distify_codemods.ordered import Ordered
@@ -62,7 +62,7 @@ def _zip(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
 
 def _next(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
     over = arguments.first
-    item = lengths.taken_out(machine, iteration.element_of(machine, over, node), over)
+    item = one_by_one.taken_out(machine, iteration.element_of(machine, over, node), over)
     if machine.evidence and PIECE in item.sources and not item.objs - ENTRY:
         item = item.adding([machine.mark(Single, node)])
     return join(item, *arguments.positional[1:2])

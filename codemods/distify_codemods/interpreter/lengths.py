@@ -6,7 +6,6 @@ put down sample by sample it is not. What puts items into a list tells how many,
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -79,8 +78,8 @@ def of_iterable(over: Value) -> Value | None:
 
 def _times(machine: Machine, listed: Sequence, many: Value | None) -> Value | None:
     """In turns of loops that a list was there before."""
-    loops = [here for here in _around(machine) if not _is_made_in(listed, here)]
-    turns = [_turns(machine, here.node) for here in loops]
+    loops = [here for here in around(machine) if not is_made_in(listed, here)]
+    turns = [turns_of(machine, here.node) for here in loops]
     if many is None or None in turns:
         return None
     decide = machine.samples_decide
@@ -92,12 +91,13 @@ def _times(machine: Machine, listed: Sequence, many: Value | None) -> Value | No
     return Value(scale=Scale.SUM, sources=sources_of(counted)) if some else counted[0]
 
 
-def _around(machine: Machine) -> tuple[Here, ...]:
+def around(machine: Machine) -> tuple[Here, ...]:
     """The loops, and the comprehensions, that what runs is in."""
     return (*machine.comprehending, *machine.here.loops)
 
 
-def _turns(machine: Machine, loop: cst.CSTNode) -> Value | None:
+def turns_of(machine: Machine, loop: cst.CSTNode) -> Value | None:
+    """How many turns a loop has; None: that is not seen."""
     if isinstance(loop, (cst.For, cst.CompFor)):
         return of_iterable(machine.values.get(loop.iter, NOTHING))
     test = machine.values.get(loop.test, NOTHING) if isinstance(loop, cst.While) else NOTHING
@@ -115,108 +115,24 @@ def _leaves_out(machine: Machine, loop: cst.CSTNode) -> bool:
     return any(machine.values.get(test, NOTHING).scale in _OF_SAMPLES for test in forms.leaving(loop))
 
 
-def counted(machine: Machine, target: cst.BaseExpression) -> Value | None:
-    """What is counted in turns over samples, if what runs is in some, and has had a value before them: a sum over them.
-
-    What a turn reads of it is another one for each sample, by their places.
-    """
-    if isinstance(target, cst.Name) and not machine.frame.is_of_another(target.value):
-        loop = _loop_of_name(machine, target.value)
-    else:
-        holder = target.value if isinstance(target, (cst.Attribute, cst.Subscript)) else None
-        loop = _over_samples(machine, machine.values.get(holder, NOTHING) if holder is not None else NOTHING)
-    if loop is None:
-        return None
-    scale = Scale.COUPLED if _is_read_in_turns(machine, target, loop) else Scale.SUM
-    return Value(scale=scale, sources=(_turns(machine, loop.node) or NOTHING).sources)
-
-
-def _loop_of_name(machine: Machine, name: str) -> Here | None:
-    for here in machine.here.loops:
-        if here.frame is not machine.frame:
-            return None
-        loop = here.node
-        if not isinstance(loop, cst.For) or not _goes_through_samples(machine, here):
-            continue
-        if here.frame.module.flow(loop).reaching_loop(loop, name):
-            return here
-    return None
-
-
-def _over_samples(machine: Machine, held: Value) -> Here | None:
-    """The loop over samples that what runs is in, and that something was there before."""
-    for here in _around(machine):
-        if _goes_through_samples(machine, here) and not any(_is_made_in(obj, here) for obj in held.objs):
-            return here
-    return None
-
-
-def _goes_through_samples(machine: Machine, loop: Here) -> bool:
-    turns = _turns(machine, loop.node) if isinstance(loop.node, (cst.For, cst.CompFor)) else None
-    return turns is not None and turns.scale is not Scale.CONST
-
-
-def _is_read_in_turns(machine: Machine, target: cst.BaseExpression, loop: Here) -> bool:
-    """Whether anything in the loop, or in the functions that it calls to count, names it once more."""
-    called = itertools.takewhile(lambda one: one is not loop and one is not loop.parent, machine.here.up())
-    places = dict.fromkeys(one.frame.node for one in called if one.frame is not loop.frame)
-    name = _own_name(target)
-    return any(_reads(place, name) for place in (_body_of(loop), *places))
-
-
-def _body_of(loop: Here) -> cst.CSTNode:
+def body_of(loop: Here) -> cst.CSTNode:
+    """What is done in each turn."""
     body = loop.node
     while isinstance(body, cst.CompFor):  # what a turn makes stands before it
         body = loop.frame.module.parents[body]
     return body.body if isinstance(body, cst.For) else body
 
 
-def _own_name(target: cst.CSTNode) -> str:
-    """`n` of `n`, `self.n` and `n["all"]`."""
-    while isinstance(target, cst.Subscript):
-        target = target.value
-    named = target.attr if isinstance(target, cst.Attribute) else target
-    return named.value if isinstance(named, cst.Name) else ""
-
-
-def _reads(place: cst.CSTNode, name: str) -> bool:
-    """Whether it is named anywhere but in updates of itself."""
-    if isinstance(place, cst.AugAssign):
-        return (_own_name(place.target) != name and _reads(place.target, name)) or _reads(place.value, name)
-    if isinstance(place, cst.Assign) and [_own_name(one.target) for one in place.targets] == [name]:
-        return False
-    if isinstance(place, (cst.Global, cst.Nonlocal)):
-        return False
-    named = isinstance(place, cst.Name) and place.value == name
-    return named or any(_reads(one, name) for one in tree.children(place))
-
-
-def taken_out(machine: Machine, value: Value, held: Value) -> Value:
-    """What is taken out of a list, or of an iterator, in turns over samples: the next one for the next sample.
-
-    Each rank would take the first ones for its own.
-    """
-    loop = _over_samples(machine, held) if value.scale is Scale.CONST else None
-    if loop is None:
-        return value
-    turns = _turns(machine, loop.node) or NOTHING
-    return Value(scale=Scale.COUPLED, sources=value.sources | turns.sources)
-
-
-def are_over_samples(machine: Machine) -> bool:
-    """Whether what runs is seen to be in a turn for each sample: what is made there is one sample's."""
-    return _over_samples(machine, NOTHING) is not None
-
-
 def in_turns(machine: Machine) -> tuple[bool, bool]:
     """Whether something happens in turns of loops, and in turns over samples."""
-    loops = _around(machine)
-    over = (_turns(machine, here.node) for here in loops)
+    loops = around(machine)
+    over = (turns_of(machine, here.node) for here in loops)
     return bool(loops), any(one is None or one.scale is not Scale.CONST for one in over)
 
 
-def _is_made_in(obj: Obj, loop: Here) -> bool:
+def is_made_in(obj: Obj, loop: Here) -> bool:
+    """Whether each turn makes one of its own."""
     parents = loop.frame.module.parents
     steps = [one for one in (*obj.context, obj.site) if isinstance(one, cst.CSTNode) and one in parents]
-    body = _body_of(loop)
+    body = body_of(loop)
     return any(body in loop.frame.module.enclosing(one) for one in steps)

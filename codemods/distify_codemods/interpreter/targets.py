@@ -21,6 +21,7 @@ from distify_codemods.interpreter import (
     holding,
     lengths,
     modules,
+    one_by_one,
     other_names,
     rearranged,
     reductions,
@@ -172,7 +173,7 @@ def _counting(machine: Machine, target: cst.BaseExpression, current: Value, oper
     counts = current.scale is Scale.SUM or _is_a_number(current)
     if not _is_a_number(operand) or not counts:
         return value
-    turns = lengths.counted(machine, target)
+    turns = one_by_one.counted(machine, target)
     return Value(scale=turns.scale, sources=value.sources | turns.sources) if turns is not None else value
 
 

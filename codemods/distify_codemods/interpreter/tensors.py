@@ -28,7 +28,6 @@ _IDENTITY = frozenset(
         flatten ravel expand_as view_as reshape_as chunk split unbind pin_memory nan_to_num real"""
     )
 )
-_BOOLS = ("bool", "BoolTensor")
 _SPLITTING = ("chunk", "split", "tensor_split", "vsplit", "array_split", "unbind", "narrow", "select", "index_fill")
 _OF_ONE_NUMBER = frozenset(_WORDS("item squeeze"))
 #: What gives one tensor, or list, with as many dimensions as it is asked for; and what only a tensor has.
@@ -122,7 +121,7 @@ def _method(machine: Machine, tensor: Value, name: str, arguments: Arguments, no
         return Value(pieces.alone, tensor.scale, sources)
     if plain in _AS_ANOTHER and tensor.scale in PER_SAMPLE and arguments.first.scale is not tensor.scale:
         return Value(scale=S.UNKNOWN, sources=sources)
-    mask = tensor.mask or plain in _BOOLS
+    mask = tensor.mask or plain in torch_tensors.MASKS
     if plain in _IDENTITY:
         mask = mask or any(_is_bool(value) for value in arguments.all())
         return Value(_held(tensor), tensor.scale, sources, mask, dims=_dims_left(plain, tensor, arguments))

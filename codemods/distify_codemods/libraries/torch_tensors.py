@@ -6,6 +6,8 @@ CLASSES = frozenset({"torch.Tensor", "torch.autograd.Variable", "numpy.ndarray"}
 MEAN = "torch.mean"
 #: Dtypes of masks.
 BOOL = frozenset({"torch.bool", "builtins.bool", "numpy.bool_"})
+#: What makes one, by its name.
+MASKS = frozenset({"bool", "BoolTensor"})
 #: What says how many dimensions a tensor has, or is as long as that.
 TELL_DIMENSIONS = frozenset("dim ndim ndimension shape size".split())
 #: Given nothing else, all dimensions of one entry go.

@@ -136,7 +136,9 @@ def watch_passes(most_steps: int, short_after: int, filling: Filling, readings: 
     def next_index(original: Any, self: Any) -> Any:
         one: _Pass = self._distify_pass
         steps = NOW.steps - one.steps
-        most = 0 if _is_endless(self) else 1 if 0 < short_after <= NOW.steps else most_steps
+        most = 1 if 0 < short_after <= NOW.steps else most_steps
+        if most and _size(self._index_sampler) > _MOST_BATCHES:
+            most = 0
         if one.ended or (most and steps >= most):
             raise StopIteration
         if most and steps >= most - 1 and steps:
@@ -188,9 +190,10 @@ def _stands_in(sampler: Any, batch: int) -> bool:
     return isinstance(sampler, ShardedBatchSampler) and not sampler.shares(batch)[rank()]
 
 
-def _size(dataset: Any) -> int:
+def _size(of: Any) -> int:
+    """Its length; -1: it has none, or does not say."""
     try:
-        return len(dataset)
+        return len(of)
     except (TypeError, NotImplementedError):
         return -1
 
@@ -219,19 +222,9 @@ def _makes_batches(sampler: Any) -> bool:
 _MOST_BATCHES = 100_000
 
 
-def _is_endless(loader: Any) -> bool:
-    try:
-        return len(loader._index_sampler) > _MOST_BATCHES
-    except TypeError:
-        return False
-
-
 def _skip_to_last(loader: Any, one: _Pass) -> bool:
     """Draws all batches but the last one; False where it cannot be known which one that is."""
-    try:
-        left = len(loader._index_sampler) - one.batches
-    except TypeError:
-        return False
+    left = _size(loader._index_sampler) - one.batches
     if loader._dataset_kind != _DatasetKind.Map or left < 1:
         return False
     for _ in itertools.islice(loader._sampler_iter, left - 1):
