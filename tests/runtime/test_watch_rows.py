@@ -96,11 +96,23 @@ def test_rows_of_samples_that_are_put_together_are_said_once(loss: str, made: st
 
 
 @pytest.mark.parametrize(
+    ("ahead", "made"), [("x.view(-1, 2, 4)[:, 0]", "4, 2, 4"), ("(x * 2).reshape(-1, 8)[:, :4].zero_()", "4, 8")]
+)
+def test_samples_of_a_batch_that_no_model_was_given_yet(ahead: str, made: str) -> None:
+    loss = f"out.square().mean() + 0 * {ahead}.mean()"
+    ended = run_script(TRAIN, "wrapped", "3", loss, "16")
+    assert [(one.code, one.out) for one in ended] == [(0, "trained\n")] * 2
+    said = r"distify: what runs \(\S*script.py:\d+\) puts samples of a batch together in rows, of shape \(8, 4\) to "
+    assert len(re.findall(said + rf"\({made}\): a", ended[0].err)) == 1, ended[0].err
+
+
+@pytest.mark.parametrize(
     ("loss", "batch"),
     [
         ("out.view(-1, 2, 3).mean(1).square().mean()", "8"),  # two views of each of 4 samples
         ("(out.view(-1, 3) + centers[:, :3].reshape(4, 6).sum()).square().mean()", "16"),
         ("out.view(8, 1, 3).square().mean() + out.view(-1).mean()", "16"),
+        ("out.square().mean() + x.view(-1, 2, 2)[:, 0].mean() + x.view(1, -1).mean() + x.view(-1, 1).mean()", "16"),
     ],
 )
 def test_rows_that_are_no_samples(loss: str, batch: str) -> None:

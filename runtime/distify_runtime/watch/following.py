@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from distify_runtime.watch import rows
 from distify_runtime.watch.frames import line_of_script
 
 #: After these nothing is left of what was in the tensor that they are called of.
@@ -24,6 +25,7 @@ _OVERWRITING = frozenset(
 )
 #: The statistics of these are changed as they go by, and what they return in training does not depend on them.
 _NORMALISING, _OF_THE_BATCH = "batch_norm", 3
+_VIEWS = ("view", "_unsafe_view", "_reshape_alias")
 #: Steps that a tensor is there for before what is in it is counted as left by others.
 _LONG = 2
 
@@ -37,6 +39,7 @@ class Memory:
     version: int
     trained: bool = False  # of a parameter, seen as itself before its views are
     changed: bool = False  # in a later step than that
+    of_parameters: bool = False  # and of nothing else it was made
     line: str = ""  # of the script, where that was seen
     depends: frozenset[int] = frozenset()  # on what steps have left: numbers of `Read`s
     read: int | None = None  # the number of what has been read of it in this step
@@ -100,15 +103,17 @@ class Following(TorchDispatchMode):  # type: ignore[no-untyped-call]
         anew = name in _OVERWRITING or kwargs.get("out") is not None
         if _NORMALISING in name:
             read = read[:_OF_THE_BATCH]
-        for one in viewed:
-            self._known(one)
+        of_any = [self._known(one) for one in viewed]
         sources = read if anew else [*read, *written]
         depends = frozenset[int]().union(*(self._read(one, read) for one in sources))
         result = func(*args, **kwargs)
+        if name in _VIEWS and not all(map(_is_of_parameters, of_any)):  # whose rows are no samples
+            rows.at_view(tuple(args[0].shape), tuple(result.shape))
         for one in written:
             self._wrote(one, depends, anew)
+        of_parameters = bool(sources) and all(_is_of_parameters(self._known(one)) for one in sources)
         for one in _tensors(result):
-            self._made(one, depends)
+            self._made(one, depends, of_parameters)
         return result
 
     def _read(self, tensor: Tensor, read: list[Tensor]) -> frozenset[int]:
@@ -140,10 +145,11 @@ class Following(TorchDispatchMode):  # type: ignore[no-untyped-call]
         memory.depends = depends if whole and tensor.numel() == _size(tensor) else memory.depends | depends
         memory.version = _version(tensor)
 
-    def _made(self, tensor: Tensor, depends: frozenset[int]) -> None:
+    def _made(self, tensor: Tensor, depends: frozenset[int], of_parameters: bool) -> None:
         memory = self._known(tensor)
         if memory is not None:
             memory.depends |= depends
+            memory.of_parameters = memory.of_parameters or of_parameters
 
     def _known(self, tensor: Tensor) -> Memory | None:
         """Its memory; none of parameters, which are compared elsewhere."""
@@ -159,6 +165,10 @@ class Following(TorchDispatchMode):  # type: ignore[no-untyped-call]
             found.changed = found.changed or found.since < self.step
         found.trained = found.trained or (tensor.is_leaf and tensor.requires_grad)
         return None if found.trained else found
+
+
+def _is_of_parameters(memory: Memory | None) -> bool:
+    return memory is None or memory.of_parameters
 
 
 def _taken_apart(arguments: Any, args: Any, kwargs: Any) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:

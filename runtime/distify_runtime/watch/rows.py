@@ -1,7 +1,8 @@
 """Losses that put a batch's samples together where nobody meant it to: `(8, 1)` minus `(8,)` is each with every other.
 
 A rank would put its own samples together, and take other steps than one process. What torch has recorded for the
-backward pass tells it: from the loss down to what wrapped models have returned, the shape of every step.
+backward pass tells it: from the loss down to what wrapped models have returned, the shape of every step. Of what is
+done to a batch ahead of that, views tell it as they are made (`following.py`).
 """
 
 from __future__ import annotations
@@ -67,6 +68,12 @@ def before_backward(losses: Any) -> None:
             say_once("rows", said)
 
 
+def at_view(given: tuple[int, ...], made: tuple[int, ...]) -> None:
+    """A view of what has a row for each sample of a rank's share, as far as its size tells."""
+    if given and made and 1 < made[0] < given[0] and given[0] % made[0] == 0 and batch.is_a_share(given[0]):
+        say_once("rows", _of_folds("what runs", given, made))
+
+
 def _ends_of(tensors: Any) -> list[Any]:
     found = [one.grad_fn for one in _pytree.tree_leaves(tensors) if isinstance(one, Tensor)]
     return [one for one in found if one is not None]
@@ -117,7 +124,7 @@ def _looked_through(seen: dict[Any, Any], samples: int) -> tuple[bool, str]:
                 if _meets_others(one, shape, samples):
                     return with_what in _LOSSES and with_what != "Sub" and name == "Expand", _of_pairs(one, shape)
         if inputs and name in _FOLDING and _folds(shape, inputs[0], samples, node in outputs):
-            return False, _of_folds(inputs[0], shape)
+            return False, _of_folds("the loss", inputs[0], shape)
     return False, ""
 
 
@@ -172,9 +179,9 @@ def _of_pairs(given: tuple[int, ...], made: tuple[int, ...]) -> str:
     )
 
 
-def _of_folds(given: tuple[int, ...], made: tuple[int, ...]) -> str:
+def _of_folds(what: str, given: tuple[int, ...], made: tuple[int, ...]) -> str:
     return (
-        f"the loss{here()} puts samples of a batch together in rows, of shape {given} to {made}: a rank does so with "
+        f"{what}{here()} puts samples of a batch together in rows, of shape {given} to {made}: a rank does so with "
         "its own. Where it matters which they are, the steps are not those of one process: convert with "
         "--strategy shared"
     )
