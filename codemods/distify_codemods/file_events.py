@@ -14,7 +14,7 @@ from distify_codemods.events import Event, Kind
 from distify_codemods.facts import Facts
 from distify_codemods.inside import core, made_of, root
 from distify_codemods.interpreter import files
-from distify_codemods.libraries import computing, effects, listings, outside, paths, progress, torch_nn
+from distify_codemods.libraries import computing, effects, listings, outside, paths, progress, torch_nn, torch_tensors
 from distify_codemods.libraries.quiet import is_quiet
 from distify_codemods.naming import brief
 from distify_codemods.objects import (
@@ -421,6 +421,8 @@ def _computes(facts: Facts, node: cst.BaseExpression) -> bool:
         return of_numbers or _computes(facts, node.left) or _computes(facts, node.right)
     if not isinstance(node, cst.Call):
         return False
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value in torch_tensors.OF_ARRAYS:
+        return True
     called = facts.value(node.func).objs
     known = bool(called) and all(isinstance(obj, Ref) and _is_a_number(obj.name) for obj in called)
     return known or (isinstance(node.func, cst.Attribute) and _computes(facts, node.func.value))

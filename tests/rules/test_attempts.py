@@ -93,6 +93,19 @@ def test_what_is_written_and_read_in_one_attempt_fails_for_all(write_and_read: s
     assert "rt.barrier()" not in "".join(lines)
 
 
+def test_all_ranks_go_through_a_file_of_rank_0s_together() -> None:
+    """What is done while it is open is no rank's alone: whoever fails in there, all do."""
+    note = "with open('note.txt', 'w') as note:\n    names = dir(model)\n    note.write(' '.join(names))\n"
+    lines = lines_of(f"try:\n{indented(note + READ)}    print(names)\n{GOES_ON}")
+    first = lines.index("try:") + 1
+    assert lines[first : first + 3] == [
+        "    with rt.fail_together():",
+        "        with rt.main_process_open('note.txt', 'w') as note:",
+        "            names = dir(model.module)",
+    ]
+    assert "rt.barrier()" not in "".join(lines)
+
+
 def test_the_answer_and_the_test_of_it_are_rank_0s() -> None:
     lines = lines_of(f"try:\n{indented(ASKED + READ)}{GOES_ON}")
     first = next(number for number, line in enumerate(lines) if "exists" in line)

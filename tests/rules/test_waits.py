@@ -467,6 +467,18 @@ def test_markup_is_no_path(text: str, waits: bool) -> None:
     assert ("rt.barrier()" in converted(script(imports=READS, after=after))) is waits
 
 
+def test_an_array_is_no_path() -> None:
+    """Though it hangs on the names of files that are there, as a name does."""
+    after = (
+        "for name in os.listdir('scans'):\n"
+        "    scan = np.load(join('scans', name))\n"
+        "    open(name + '.old', 'w').write('seen')\n"
+        "    image = unknown.picture_of(scan.astype('int16'))\n"
+    )
+    new = converted(script(imports=f"import unknown\n{READS}", after=after))
+    assert "rt.barrier()\n    image" not in new, new
+
+
 def test_whether_a_file_is_there_is_no_path() -> None:
     setup = "known = os.path.exists('a')\nrows = list(range(4)) if known else [1]\nnp.save(input(), [1])\n"
     given = script(imports=f"import unheard\n{READS}", setup=setup, after="value = unheard.take(rows)\n")

@@ -80,8 +80,21 @@ class _Turn:
 
     def begin(self) -> bool:
         """Whether anything is older now than was known."""
+        if not self._takes_samples():
+            self._end_others()
+            return False
         found = [self._entries(), self._holders(), self._names()]
         return any(found)
+
+    def _takes_samples(self) -> bool:
+        """Whether a turn of the loop has samples, or random numbers, of its own: else nothing is older behind it."""
+        drawn = any(map(self._is_drawn_here, self.pooling.drawn))
+        return bool(self.drawn) or drawn or any(map(self._is_new, self.pooling.shares))
+
+    def _end_others(self) -> None:
+        for holder in self.pooling.holders:
+            if not self._is_new(holder) and self._is_of_another(holder):
+                self.pooling.ended.setdefault(holder, contents(holder))
 
     def _entries(self) -> bool:
         changed = False
@@ -142,6 +155,7 @@ class _Turn:
             value = replace(value, objs=value.of(objs).objs)
         if not self._is_of_samples(value):
             return self._outlived(value, mark)
+        self.pooling.marked = True
         return value if mark in value.sources else value.adding([mark])
 
     def _outlived(self, value: Value, mark: Pooled) -> Value:
@@ -151,6 +165,7 @@ class _Turn:
         draws = [one for one in value.sources if isinstance(one, Draw) and self._is_drawn_here(one)]
         site = mark.site or self.loop
         found = [self.machine.mark(Outlived, site, draw, module=mark.module, draw=draw) for draw in draws]
+        self.pooling.marked = self.pooling.marked or bool(found)
         return value.adding(found) if any(one not in value.sources for one in found) else value
 
     def _is_drawn_here(self, draw: Draw) -> bool:

@@ -277,10 +277,15 @@ def dealt(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     return shared(machine, value, node)
 
 
+def _share(machine: Machine, cut: Cut, node: cst.CSTNode) -> Share:
+    share = machine.made(Share, node, cut, of=cut)
+    if machine.pooling is not None:
+        machine.pooling.shares.add(share)
+    return share
+
+
 def shared(machine: Machine, value: Value, node: cst.CSTNode) -> Value:
     """A rank's part of a batch, or of each of the batches in a tuple, list or dictionary."""
     objs = holding.mapped(machine, value, node, "share", lambda one: shared(machine, one, node))
-    sources = Ordered(
-        machine.made(Share, node, source, of=source) if isinstance(source, Cut) else source for source in value.sources
-    )
+    sources = Ordered(_share(machine, source, node) if isinstance(source, Cut) else source for source in value.sources)
     return replace(value, objs=objs, sources=sources)

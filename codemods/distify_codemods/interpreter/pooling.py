@@ -80,6 +80,8 @@ class Pooling:
         self.ended: dict[Obj, _Contents] = {}  # of lists of turns that are over: what such a turn put there itself
         self.fresh = NONE
         self.drawn: dict[Draw, set[cst.CSTNode]] = {}  # in the turns of which loops
+        self.shares: set[Share] = set()  # all that were made
+        self.marked = False  # whether anything is of an earlier batch yet
         self.bodies: dict[cst.CSTNode, set[cst.CSTNode]] = {}
 
     def inside(self, loop: cst.CSTNode) -> set[cst.CSTNode]:
@@ -219,7 +221,7 @@ def perhaps(machine: Machine) -> Iterator[None]:
 
 def taken(machine: Machine, value: Value, given: Arguments) -> Value:
     """What a library returned that was given a list with samples of earlier batches: perhaps one of them."""
-    if machine.pooling is None or not machine.pooling.holders:
+    if machine.pooling is None or not machine.pooling.holders or not machine.pooling.marked:
         return value
     found = [
         source for one in given.all() for obj in contained(one) for held in within(obj)

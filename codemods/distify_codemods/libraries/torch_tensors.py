@@ -4,6 +4,11 @@ from __future__ import annotations
 
 CLASSES = frozenset({"torch.Tensor", "torch.autograd.Variable", "numpy.ndarray"})
 MEAN = "torch.mean"
+#: Methods that arrays and tensors have, and no text or path.
+OF_ARRAYS = frozenset(
+    "astype contiguous cpu cuda detach double flatten float half long numpy permute ravel reshape squeeze "
+    "unsqueeze".split()
+)
 #: Dtypes of masks.
 BOOL = frozenset({"torch.bool", "builtins.bool", "numpy.bool_"})
 #: What makes one, by its name.

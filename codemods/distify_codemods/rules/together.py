@@ -27,14 +27,17 @@ def written(context: Context, event: Event, place: tuple[Module, cst.CSTNode], w
     """
     inside = attempts.beside(context, event, place, writes)
     alone = attempts.beside(context, event, place, context.writing.values())  # who fails there leaves out the rest
-    guards = {one: _guard(context, one) for one in (*inside, *alone)}
+    guards = {one: _guard(context, one) or _open_block(context, one) for one in (*inside, *alone)}
     if any(guard is None or not _all_come(context, one, guard) for one, guard in guards.items()):
         return set()
     for one, guard in guards.items():
         assert guard is not None
+        plan, header = context.plan(one.module), f"with {context.rt(one.module)}.fail_together():"
         reason = "rank 0 has written the file before it is read, or all ranks fail as it does"
-        header = f"with {context.rt(one.module)}.fail_together():"
-        context.plan(one.module).guard_together(guard, header, context.code, reason)
+        if plan.comes_alone(guard):
+            plan.guard_together(guard, header, context.code, reason)
+        else:
+            plan.block_together(guard, header, context.code, reason)
     return set(inside)
 
 
@@ -123,6 +126,17 @@ def _guard(context: Context, write: Event) -> cst.CSTNode | None:
     around: Iterable[cst.CSTNode] = (write.node, *write.module.enclosing(write.node))
     found = [node for node in around if context.plan(write.module).comes_alone(node)]
     return found[-1] if found else None
+
+
+def _open_block(context: Context, write: Event) -> cst.CSTNode | None:
+    """The `with` that opens a file which is rank 0's, and nobody's on the others: all ranks go through it."""
+    plan = context.plan(write.module)
+    for node in write.module.enclosing(write.node):
+        calls = [one.item for one in node.items if isinstance(one.item, cst.Call)] if isinstance(node, cst.With) else []
+        if any(call in plan.expressions or call.func in plan.expressions for call in calls):
+            block = _with_all_that_is_open(write.module, calls[0])
+            return None if plan.has_guard(block) else block
+    return None
 
 
 def _all_come(context: Context, write: Event, guard: cst.CSTNode, told: bool = False) -> bool:
