@@ -12,6 +12,7 @@ from distify_codemods import decisions, facts, half_done, later, program, refusa
 from distify_codemods.answers import answered_once
 from distify_codemods.apply import apply
 from distify_codemods.backends import BACKENDS, Backend
+from distify_codemods.decisions import played
 from distify_codemods.facts import Facts
 from distify_codemods.plan import Plan
 from distify_codemods.program import Module
@@ -249,9 +250,11 @@ def _convert_once(rules: Sequence[Rule], context: Context) -> Conversion:
             rule.run(context)
     strategy, headline = (None, "") if rules is not RULES else (context.decisions.strategy, _headline(context))
     beliefs = _beliefs(options, context.facts, context.decisions)
-    blocking = any(finding.level is Level.BLOCKING for finding in context.findings)
+    blocking = [finding for finding in context.findings if finding.level is Level.BLOCKING]
     if blocking and not options.partial:
-        once_done = headline and f"not converted: it needs you, below; once that is done: {headline}"
+        ends = any(finding.fix == played.FIX for finding in blocking)
+        done = "" if ends else f"; once that is done: {headline}"
+        once_done = headline and f"not converted: it needs you, below{done}"
         return Conversion(Outcome.REFUSED, (), _in_order(rules, context.findings), beliefs, strategy, once_done)
     if options.partial:
         _leave_comments(context)

@@ -330,7 +330,7 @@ def _parts(value: Value, around: frozenset[Obj] = frozenset()) -> Iterator[Value
 
 _PLAYED = (
     "the samples come from an environment that each rank would play by itself: there is no data to share out",
-    "distribute it with a library for reinforcement learning, or run one copy per seed",
+    played.FIX,
 )
 _UNKNOWN = (
     "this batch comes from something that cannot be followed: whether all ranks get the same one is not known",

@@ -19,7 +19,8 @@ from distify_codemods.origins import Played
 from distify_codemods.program import Module
 from distify_codemods.unfollowed import unfollowed
 
-_FIX = "distribute it with a library for reinforcement learning, or run one copy per seed"
+#: What is left to do then leaves nothing to convert.
+FIX = "distribute it with a library for reinforcement learning, or run one copy per seed"
 
 
 def environment(facts: Facts) -> Event | None:
@@ -59,4 +60,4 @@ def for_training(facts: Facts) -> Iterator[tuple[Module, cst.CSTNode]]:
 
 def blocked(code: str, module: Module, node: cst.CSTNode, why: str = ", and each in another way") -> Blocked:
     what = f"the samples come from an environment that each rank would play by itself{why}"
-    return Blocked(code, module, node, what, _FIX)
+    return Blocked(code, module, node, what, FIX)
