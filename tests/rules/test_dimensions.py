@@ -180,3 +180,46 @@ for x, y in loader:
 def test_what_may_not_be_asked_of_a_size_tells_nothing(asked: str) -> None:
     before = ROWS.format(body=f"{asked}\n        x = x * x.softmax(-2)")
     assert conversion_of(before, options=Options()).strategy is Strategy.SHARED
+
+
+LISTED = """\
+import sys
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+layers = [{first}]
+for _ in range(int(sys.argv[1])):
+    layers.append({each})
+model = nn.Sequential(*layers)
+loader = DataLoader(TensorDataset(*torch.load("rows.pt")), batch_size=16)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    out = model(x).masked_fill(y > 0, 0.0)
+    loss = -(y * out.clamp(min=1e-7).log()).sum(dim=-1).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "each", "is_seen"),
+    [
+        ("nn.Linear(4, 8), nn.ReLU()", "nn.Linear(8, 8)", True),
+        ("nn.Flatten(), nn.Linear(16, 8)", "nn.Dropout(0.1)", True),
+        ("nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 8)", "nn.LayerNorm(8)", True),
+        ("nn.ReLU()", "nn.PReLU()", False),
+        ("nn.Flatten(0), nn.Linear(16, 8)", "nn.Dropout(0.1)", False),
+        ("nn.Linear(4, 8), nn.Flatten(0, 1)", "nn.Linear(8, 8)", False),
+        ("nn.Linear(4, 8)", "made_of(nn.Linear(8, 8))", False),
+    ],
+)
+def test_layers_of_a_list_in_whatever_order(first: str, each: str, is_seen: bool) -> None:
+    """What all of them keep, and one of them asks for, is there."""
+    before = LISTED.format(first=first, each=each)
+    if "made_of" in each:
+        before = "from unknown import made_of\n" + before
+    made = conversion_of(before, options=Options())
+    reduced = made.strategy is Strategy.SHARDED and "rt.gather_samples" not in made.files[0].after.decode()
+    assert reduced is is_seen

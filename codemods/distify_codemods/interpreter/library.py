@@ -259,12 +259,30 @@ def _dims_of(layer: Obj | None, given: int) -> int:
         return 0 if made.all() else 2
     if layer.name != torch_nn.SEQUENTIAL:
         return torch_nn.dims_of(layer.name, given)
-    if made.star is not None or layer.attributes:
+    if layer.attributes:
         return 0
+    if made.star is not None:
+        lists = [one.parts() if isinstance(one, Sequence) else (NOTHING,) for one in made.star.objs]
+        known = lists and not made.star.open
+        return _dims_of_any([*made.positional, *(part for one in lists for part in one)]) if known else 0
     for one in made.positional:
         only = one.single()
         given = _dims_of(core(only) if only is not None and not one.open else None, given)
     return given
+
+
+def _dims_of_any(layers: list[Value]) -> int:
+    """The same, of a row of some of these, in an order that is not seen: `nn.Sequential(*layers)`."""
+    found = [core(obj) for value in layers for obj in value.objs]
+    seen = [one for one in found if isinstance(one, External)]
+    if len(seen) < len(found) or any(value.open or not value.objs for value in layers):
+        return 0
+    flattening = [one for one in seen if one.name == torch_nn.FLATTENS]
+    others = {one.name for one in seen} - {torch_nn.FLATTENS, torch_nn.EMBEDDING}
+    if not all(map(torch_nn.keeps_dims, others)) or any((one.arguments or Arguments()).all() for one in flattening):
+        return 0
+    most = max((torch_nn.dims_of(one.name, 0) for one in seen), default=0)
+    return min(most, 2) if flattening else most
 
 
 # ---- functions of their own

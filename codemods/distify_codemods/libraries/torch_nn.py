@@ -172,8 +172,12 @@ def dims_of(name: str, given: int) -> int:
     """How many dimensions the output of a module has at least, given something that has so many."""
     if name == EMBEDDING:
         return max(given, 1) + 1
-    kept = name in BESIDE or name.removeprefix(OWN).startswith(_KEEPING)
-    return max(_DIMS.get(name, 0), given if kept else 0)
+    return max(_DIMS.get(name, 0), given if keeps_dims(name) else 0)
+
+
+def keeps_dims(name: str) -> bool:
+    """Whether the output of a module has as many dimensions as what it is given."""
+    return name in BESIDE or name.removeprefix(OWN).startswith(_KEEPING)
 
 
 def mixes_entries(name: str) -> bool:
