@@ -72,7 +72,7 @@ def test_samples_that_count_twice_are_told_of_sums_and_entries(loader: str, whic
     told = [
         one.message for one in findings("METRIC01", script(loader=f"loader = {loader}\n", loop=loop), Level.APPLIED)
     ]
-    count = f", and samples that stand in {which} twice count twice: the size of the data set counts them once"
+    count = f"; where {which} is filled up, some samples count twice, but not in the length of the data set"
     entries = f", with those that stand in {which} twice"
     assert told == [
         f"right summed over the ranks after the training loop{count if which else ''}",
@@ -406,8 +406,8 @@ def test_figures_of_a_loop_for_both_phases() -> None:
     names = "running_loss, running_corrects"
     assert said == f"{names}: summed over the ranks where the evaluation's are, in the loop of both"
     (summed,) = [one.message for one in found if one.code == "EVAL01" and names in one.message]
-    assert summed.startswith(f"evaluated in shares, and {names} summed over the ranks, and samples that stand in the")
-    assert summed.endswith("twice count twice: the size of the data set counts them once")
+    assert summed.startswith(f"evaluated in shares, and {names} summed over the ranks; where the last batch")
+    assert summed.endswith("is filled up, some samples count twice, but not in the length of the data set")
 
 
 NAMED = """

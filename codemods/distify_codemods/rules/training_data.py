@@ -123,7 +123,7 @@ def repeats_in(context: Context, loaders: Collection[External] = ()) -> str:
 def counted_twice(context: Context, loaders: Collection[External]) -> str:
     """What is to be said of a sum over samples of training."""
     which = repeats_in(context, loaders)
-    twice = f", and samples that stand in {which} twice count twice: the size of the data set counts them once"
+    twice = f"; where {which} is filled up, some samples count twice, but not in the length of the data set"
     return twice if which else ""
 
 
