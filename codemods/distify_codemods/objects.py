@@ -180,6 +180,11 @@ class Sequence(Obj):
     def any(self) -> Value:
         return join(*self.parts())
 
+    @property
+    def is_of_samples(self) -> bool:
+        """Whether it has an item for each sample of a batch, or for some of them."""
+        return self.per_sample or self.of_each
+
     def named(self, name: str) -> Value:
         """The item of a named tuple."""
         return self.items[self.names.index(name)] if self.items is not None else self.any()

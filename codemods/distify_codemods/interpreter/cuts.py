@@ -211,11 +211,31 @@ def made(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode) -
     if not sizes or any(value.scale is not Scale.CONST for value in sizes) or one_by_one.are_over_samples(machine):
         return None
     if any(_known(machine, value) for value in sizes):
-        return _sized(machine, sizes, node)
+        sized = _sized(machine, sizes, node)
+        return _chosen(machine, sized, arguments.first, node) if sized and name in makers.CHOSEN else sized
     drawn = name in makers.DRAWN or name in makers.CHOSEN
     if drawn and not machine.cutting.sizes and not machine.inside_models and _in_loop(machine) and size_objs(sizes[0]):
-        return _cut(machine, node, size_objs(sizes[0]), Ordered([CHANCE]), dims=len(sizes))
+        value = _cut(machine, node, size_objs(sizes[0]), Ordered([CHANCE]), dims=len(sizes))
+        return _chosen(machine, value, arguments.first, node) if name in makers.CHOSEN else value
     return None
+
+
+def _chosen(machine: Machine, value: Value, of: Value, node: cst.CSTNode) -> Value:
+    """`random.sample(memory, size)`: each that is drawn has the parts that each has which was put in."""
+    listed = [obj for obj in of.objs if isinstance(obj, Sequence)]
+    if len(listed) < len(of.objs) or of.open:
+        return value
+    rows = [machine.made(Sequence, node, obj, "rows", per_sample=True) for obj in listed]
+    for row, obj in zip(rows, listed, strict=True):
+        row.element = _formed_as(machine, obj.any(), value, node)
+    return replace(value, objs=Ordered(rows))
+
+
+def _formed_as(machine: Machine, one: Value, batch: Value, node: cst.CSTNode) -> Value:
+    """Parts as those of `one`, of which nothing else is known than of the batch."""
+    lists = replace(one, objs=Ordered(obj for obj in one.objs if isinstance(obj, (Sequence, Mapping))))
+    objs = holding.mapped(machine, lists, node, "drawn", lambda part: _formed_as(machine, part, batch, node))
+    return Value(objs, Scale.SAMPLES, batch.sources, open=len(lists.objs) < len(one.objs))
 
 
 def foreign(machine: Machine, obj: Obj, name: str, value: Value, arguments: Arguments, node: cst.CSTNode) -> Value:

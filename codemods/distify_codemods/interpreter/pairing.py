@@ -19,7 +19,7 @@ from distify_codemods.interpreter import holding
 from distify_codemods.libraries import python, torch_nn
 from distify_codemods.objects import Arguments, External, Mapping, Passing, Sequence, Setting
 from distify_codemods.ordered import Ordered
-from distify_codemods.origins import FILLED, PART, Counter, Paired, Placed, Share, Zero
+from distify_codemods.origins import FILLED, PART, Counter, Paired, Placed, Row, Share, Single, Zero
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value, sources_of
 
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from distify_codemods.interpreter.machine import Machine
 
 _MARKS = (Placed, Paired)
+
+
+def places(of: Value) -> list[Obj | str]:
+    """What says of a tuple, too, that it is of one sample, or of another than stands there: its parts are of that."""
+    return [source for source in of.sources if isinstance(source, (Row, Single, Placed))]
 
 
 def followed(machine: Machine, receiver: Value, node: cst.Subscript, keys: list[Value], item: Value) -> Value:
@@ -145,7 +150,7 @@ def gives_samples(over: Value) -> bool:
     passing = [obj for obj in over.objs if isinstance(obj, Passing)]
     if passing:
         return any(gives_samples(one) for obj in passing for one in (obj.over or NOTHING, *obj.zipped))
-    if any(isinstance(obj, Sequence) and obj.of_each for obj in over.objs):
+    if any(isinstance(obj, Sequence) and obj.is_of_samples for obj in over.objs):
         return True
     return not over.objs and over.scale in PER_SAMPLE and PART in over.sources
 
@@ -155,7 +160,7 @@ def goes_through_a_tensor(over: Value) -> bool:
     passing = [obj for obj in over.objs if isinstance(obj, Passing)]
     if passing:
         return any(goes_through_a_tensor(one) for obj in passing for one in (obj.over or NOTHING, *obj.zipped))
-    if counts_samples(over) or any(isinstance(obj, Sequence) and obj.of_each for obj in over.objs):
+    if counts_samples(over) or any(isinstance(obj, Sequence) and obj.is_of_samples for obj in over.objs):
         return True
     return gives_samples(over) and over.scale is not Scale.TURNED and (over.mask or over.dims > 0)
 

@@ -31,7 +31,7 @@ def _is_of_samples(obj: Obj) -> bool:
     if isinstance(obj, Passing):
         return any(are_of_samples(one) for one in (obj.over, *obj.zipped) if one is not None)
     many = lengths.of(Value(obj.alone)) if isinstance(obj, Sequence) else None
-    each = isinstance(obj, Sequence) and obj.of_each
+    each = isinstance(obj, Sequence) and obj.is_of_samples
     return each or (many is not None and many.objs == SIZE)
 
 

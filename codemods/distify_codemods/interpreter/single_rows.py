@@ -14,7 +14,7 @@ import libcst as cst
 from distify_codemods.allocation import Obj
 from distify_codemods.interpreter import holding, lengths
 from distify_codemods.objects import Instance, Mapping, Sequence
-from distify_codemods.origins import PART, Counter, Row
+from distify_codemods.origins import PART, Counter, Row, Single
 from distify_codemods.scale import PER_SAMPLE, Scale
 from distify_codemods.values import NOTHING, Value
 
@@ -41,10 +41,15 @@ def taken(machine: Machine, node: cst.Subscript, receiver: Value, key: Value, it
 def of_list(machine: Machine, node: cst.Subscript, listed: Sequence, item: Value) -> Value:
     """`rows[i]`, of a list that may have an item for each sample, and has not as many whatever the batch is."""
     index = node.slice[0].slice
-    samples = listed.of_each or (PART in item.sources and item.scale in PER_SAMPLE and not _has_its_own_length(listed))
+    samples = listed.is_of_samples or (
+        PART in item.sources and item.scale in PER_SAMPLE and not _has_its_own_length(listed)
+    )
     if not samples or not isinstance(index, cst.Index):
         return item
-    return item.adding([_row(machine, node, _turn_of(index.value, machine.values.get(index.value, NOTHING)))])
+    key = machine.values.get(index.value, NOTHING)
+    if listed.per_sample and machine.evidence and type(key.constant()) is int:
+        return item.adding([machine.mark(Single, node)])
+    return item.adding([_row(machine, node, _turn_of(index.value, key))])
 
 
 def _has_its_own_length(listed: Sequence) -> bool:

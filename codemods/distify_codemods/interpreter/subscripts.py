@@ -56,6 +56,7 @@ def subscript(machine: Machine, node: cst.Subscript) -> Value:
     known = keys[0].constant() if only_index else None
     found = [_item_of(machine, obj, known, only_index, receiver, node) for obj in receiver.objs]
     if found and not all(value is NOTHING for value in found):
+        found = [value.adding(pairing.places(receiver)) for value in found]
         value = _by_keys(receiver, ways.chosen(join(*found), join(*keys)), keys)
         value = pairing.followed(machine, receiver, node, keys, value) if pairing.is_a_table(receiver) else value
         return value if only_index else forms.part(machine, node, keys, value)

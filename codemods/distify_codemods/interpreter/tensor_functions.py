@@ -158,7 +158,7 @@ def _joined(machine: Machine, name: str, arguments: Arguments, node: cst.CSTNode
     item = holding.any_item(parts)
     scale, sources = item.scale, item.sources | parts.sources
     given, dimension = reshaping.dimension(arguments, 1)
-    each = any(isinstance(obj, Sequence) and (obj.per_sample or obj.of_each) for obj in parts.objs)
+    each = any(isinstance(obj, Sequence) and obj.is_of_samples for obj in parts.objs)
     per_sample = each or item.objs == ENTRY
     if name == "pad_sequence":
         first = arguments.get("batch_first", 1)
