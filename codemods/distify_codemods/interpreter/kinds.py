@@ -76,7 +76,14 @@ def _is_one(obj: Obj, kinds: Ordered[Obj]) -> bool | None:
     return None
 
 
-FUNCTIONS = {python.KIND_OF: isinstance_of}
+def is_tensor(machine: Machine, arguments: Arguments, node: cst.CSTNode) -> Value:
+    """`torch.is_tensor(value)`"""
+    value = arguments.first
+    others = bool(value.objs) and all(isinstance(obj, (Sequence, Mapping, Const)) for obj in value.objs)
+    return machine.literal(node, False) if others and not value.open and value.scale is Scale.CONST else NOTHING
+
+
+FUNCTIONS = {python.KIND_OF: isinstance_of, torch_tensors.IS_ONE: is_tensor}
 
 
 # ---- in the arms of a branch
@@ -92,13 +99,11 @@ def refine(machine: Machine, test: cst.BaseExpression, holds: bool) -> None:
         if value.scale is Scale.SAMPLES and not value.objs:
             machine.frame.env[name] = replace(value, objs=machine.made(Alone, test).alone)
         return
-    if not isinstance(test, cst.Call) or len(test.args) != 2 or not isinstance(test.args[0].value, cst.Name):
+    if not isinstance(test, cst.Call) or not test.args or not isinstance(test.args[0].value, cst.Name):
         return
-    function = machine.values.get(test.func, NOTHING).single()
-    name = test.args[0].value.value
-    if not isinstance(function, Ref) or function.name != python.KIND_OF or name not in machine.frame.env:
+    name, names = test.args[0].value.value, _asked_for(machine, test)
+    if name not in machine.frame.env:
         return
-    names = _names(_kinds(machine.values.get(test.args[1].value, NOTHING)))
     value = machine.frame.env[name]
     if not names or value.scale is Scale.CONST:
         return
@@ -106,6 +111,16 @@ def refine(machine: Machine, test: cst.BaseExpression, holds: bool) -> None:
         machine.frame.env[name] = _tensor(value) if holds else _container(machine, value, test)
     elif names <= python.CONTAINERS and (holds or names >= python.LISTS):
         machine.frame.env[name] = _container(machine, value, test) if holds else _tensor(value)
+
+
+def _asked_for(machine: Machine, test: cst.Call) -> set[str]:
+    """The kinds that a call asks for, if it does nothing else."""
+    function = machine.values.get(test.func, NOTHING).single()
+    name = function.name if isinstance(function, Ref) else ""
+    if name == torch_tensors.IS_ONE:
+        return {torch_tensors.TENSOR}
+    asks = name == python.KIND_OF and len(test.args) == 2
+    return _names(_kinds(machine.values.get(test.args[1].value, NOTHING))) if asks else set()
 
 
 def _without_dimensions(machine: Machine, test: cst.BaseExpression) -> str:

@@ -72,7 +72,7 @@ NAMED_TUPLE = "collections.namedtuple"
 METHOD_CALLER = "operator.methodcaller"  # what it returns calls a method by its name
 MODULES = "sys.modules"
 #: What they say of a tensor they say of each part of it.
-ASKS_KIND = frozenset({"builtins.isinstance", "builtins.hasattr", "builtins.callable"})
+ASKS_KIND = frozenset({"builtins.isinstance", "builtins.hasattr", "builtins.callable", "torch.is_tensor"})
 #: What asks something for its length, or of which kind it is, and takes nothing out of it.
 ASK_HOW_MANY = ASKS_KIND | {"builtins.len", "builtins.print", "builtins.type", "builtins.id"}
 REDUCES = "functools.reduce"

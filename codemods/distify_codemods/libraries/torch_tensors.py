@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-CLASSES = frozenset({"torch.Tensor", "torch.autograd.Variable", "numpy.ndarray"})
+TENSOR = "torch.Tensor"
+CLASSES = frozenset({TENSOR, "torch.autograd.Variable", "numpy.ndarray"})
 MEAN = "torch.mean"
+#: Whether something is one.
+IS_ONE = "torch.is_tensor"
 #: Methods that arrays and tensors have, and no text or path.
 OF_ARRAYS = frozenset(
     "astype contiguous cpu cuda detach double flatten float half long numpy permute ravel reshape squeeze "
