@@ -55,6 +55,7 @@ class Plan:
     each_sample: bool = False  # noise is drawn for each sample, and not one row for all
     chance: bool = False  # random numbers are as they are, and what is drawn is written down
     mixed: bool = False  # precision is, where the script says so
+    nudged: bool = False  # parameters are changed a little after the first step
     workers: int = 0  # of loaders that ask for some
     whole_passes: bool = False  # over the data: none ends early
     short_after: int = 0  # so many steps, passes end after one
@@ -110,6 +111,7 @@ def _run(
         *(["--chance"] if plan.chance else ["--steady"]),
         *(["--each-sample"] if plan.each_sample else []),
         *(["--mixed"] if plan.mixed else []),
+        *(["--nudged"] if plan.nudged else []),
         *("--workers", str(plan.workers)),
         *(f"--own-random={name}" for name in plan.own_random),
     ]

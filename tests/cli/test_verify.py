@@ -87,6 +87,42 @@ def test_parameters_that_are_trained_from_the_second_epoch_on(here: Here, script
     assert ended.out.decode().splitlines()[-1] == "train.py: the same steps"
 
 
+def _chaotic(script: Path) -> None:
+    """What a sample's number is, is soon all in its last digits."""
+    loss = b"nn.functional.mse_loss(model(x), y)"
+    chaos = (
+        b"torch.sigmoid(model(x))\n            for _ in range(16):\n                loss = 3.9 * loss * (1 - loss)\n"
+    )
+    chaos += b"            loss = nn.functional.mse_loss(loss, y)"
+    step = b"            nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n            optimizer.step()\n"
+    text = TRAIN.replace(b"lr=0.1", b"lr=0.5").replace(loss, chaos).replace(b"            optimizer.step()\n", step)
+    script.write_bytes(
+        text.replace(b"def main():\n", b"def main():\n    torch.manual_seed(0)\n").replace(b"range(2)", b"range(3)")
+    )
+
+
+def test_an_original_that_goes_apart_from_itself(here: Here, script: Path) -> None:
+    _chaotic(script)
+    ended = here("verify", "train.py")
+    out = " ".join(ended.out.decode().split())
+    assert (ended.code, ended.err) == (0, ""), out
+    assert re.search(r"note: from step \d+ on the original itself goes as far apart where its parameters change", out)
+    assert out.endswith("train.py: the same steps")
+
+
+def test_a_mistake_is_none_of_rounding(distify: CommandLine, here: Here, script: Path) -> None:
+    """From the second epoch on, gradients are doubled: the original does not go there by itself."""
+    assert distify("convert", "train.py", "--yes").code == 0
+    converted = script.with_name("train_dist.py")
+    more = b"            if epoch == 1:\n                loss = loss * 1.001\n            loss.backward()\n"
+    converted.write_bytes(converted.read_bytes().replace(b"            loss.backward()\n", more))
+    ended = here("verify", "train.py", "train_dist.py")
+    out = ended.out.decode()
+    assert ended.code == 1
+    assert "goes as far apart" not in out
+    assert "train.py: differs from step 5 on" in out
+
+
 @pytest.mark.parametrize(
     "draw",
     [

@@ -133,6 +133,14 @@ def _parameters(original: Trace, ranks: Sequence[Trace], tolerance: Tolerance) -
     return _same(f"the original's after each of {len(original.steps)} steps", largest)
 
 
+def apart(one: Trace, other: Trace, step: int) -> float:
+    """How far parameters are apart after a step, from 1; 0 where one of them has not taken it."""
+    if step > min(len(one.steps), len(other.steps)):
+        return 0.0
+    ours, theirs = one.steps[step - 1][1], other.steps[step - 1][1]
+    return _gap(ours, theirs) if ours.shape == theirs.shape else 0.0
+
+
 def _pairs(trace: Trace, reference: Trace) -> Iterator[tuple[Tensor, Tensor]]:
     for ours, theirs in zip(trace.steps, reference.steps, strict=False):
         if ours[1].shape == theirs[1].shape:

@@ -29,6 +29,7 @@ from distify_runtime.trace.logged import keep_what_is_logged
 from distify_runtime.trace.looks import watch_looks
 from distify_runtime.trace.moves import move_as_on_a_gpu
 from distify_runtime.trace.noise import same_noise, watch_initialising, without_dropout
+from distify_runtime.trace.nudged import nudge
 from distify_runtime.trace.order import fix_order
 from distify_runtime.trace.passes import Filling, fix_augmentation, watch_passes, workers
 from distify_runtime.trace.precision import compute_in
@@ -68,6 +69,8 @@ def main() -> None:
     if options.steady:
         fix_augmentation()
         same_noise(options.each_sample)
+    if options.nudged:
+        nudge()
     draw_by_themselves(options.own_random)
     _seed(FIRST_SEED + int(os.environ.get("RANK", os.environ.get("HOROVOD_RANK", "0"))))
     script.run(options.module, options.script, options.arguments)
@@ -89,6 +92,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--chance", action="store_true", help="leave dropout as it is, and write down what is drawn")
     parser.add_argument("--mixed", action="store_true", help="leave mixed precision in the run")
+    parser.add_argument("--nudged", action="store_true", help="change the parameters a little after the first step")
     parser.add_argument("--workers", type=int, default=0, help="that loaders have which ask for some")
     parser.add_argument("--own-random", action="append", default=[], help="a package that draws by itself")
     parser.add_argument("--root", type=Path, help="change no file outside of this folder")
